@@ -1,0 +1,1 @@
+"""Who should hold which lease."""

@@ -1,0 +1,1 @@
+"""Reading shards and checkpointing them."""

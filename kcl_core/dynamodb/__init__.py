@@ -1,0 +1,1 @@
+"""What every repository shares: the door to DynamoDB."""

@@ -1,0 +1,1 @@
+"""One leader among the workers of an application."""

@@ -1,0 +1,1 @@
+"""The leases: rows, renewal, discovery, expiry and cleanup."""

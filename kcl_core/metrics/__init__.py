@@ -1,0 +1,1 @@
+"""Worker metrics: what assignment is fed with."""

@@ -1,0 +1,1 @@
+"""The same components under virtual time."""

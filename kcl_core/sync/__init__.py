@@ -1,0 +1,1 @@
+"""Which leases should exist."""

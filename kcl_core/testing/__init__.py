@@ -1,0 +1,1 @@
+"""AWS embedded in a test or a laptop: our Kinesis, and moto for DynamoDB."""

@@ -1,0 +1,1 @@
+"""The data path on Spark. Imports no Dagster: it runs on executors too."""
