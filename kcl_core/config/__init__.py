@@ -1,9 +1,10 @@
 """Settings: KCL's names in snake_case with KCL's defaults, one class per KCL configuration class."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -64,6 +65,8 @@ class KclConfig(BaseSettings):
     assignment: WorkerUtilizationAwareAssignmentConfig = WorkerUtilizationAwareAssignmentConfig()
     handoff: GracefulLeaseHandoffConfig = GracefulLeaseHandoffConfig()
     polling: PollingConfig = PollingConfig()
+    pipeline: Mapping[str, JsonValue] = {}
+    """Settings of `kcl_dagster`, which checks them; the library itself reads none of them."""
 
     @property
     def lease_table_name(self) -> str:

@@ -43,5 +43,8 @@ class AwsConfig(Section):
 def _client_config() -> Config:
     # 60 s is KCL's dynamoDbRequestTimeout; "standard" retries throttling with full jitter.
     return Config(
-        connect_timeout=5, read_timeout=60, retries={"mode": "standard", "total_max_attempts": 4}, max_pool_connections=32
+        connect_timeout=5,
+        read_timeout=60,
+        retries={"mode": "standard", "total_max_attempts": 4},
+        max_pool_connections=32,
     )

@@ -53,7 +53,9 @@ class ExtendedSequenceNumber:
         return self._order() < other._order()
 
     def __str__(self) -> str:
-        return f"{self.sequence_number}/{self.sub_sequence_number}" if self.sub_sequence_number else self.sequence_number
+        return (
+            f"{self.sequence_number}/{self.sub_sequence_number}" if self.sub_sequence_number else self.sequence_number
+        )
 
     def _order(self) -> tuple[bool, int, int]:
         if self.is_shard_end:
