@@ -150,6 +150,19 @@ class EmbeddedAws:
         for process in self._processes:
             process.close()
 
+    def check(self) -> None:
+        """Raise if a server has ended by itself.
+
+        Raises:
+            EndpointUnavailableError: with the server's name and exit status.
+        """
+        for process in self._processes:
+            status = process.process.poll()
+            if status is not None:
+                raise EndpointUnavailableError(
+                    service=f"the embedded {process.name}", operation="any call", cause=f"it ended with status {status}"
+                )
+
     @property
     def process_ids(self) -> tuple[int, int]:
         """Process ids of Kinesis and DynamoDB."""

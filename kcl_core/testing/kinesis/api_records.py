@@ -35,8 +35,7 @@ def put_record(account: Account, request: requests.PutRecord) -> requests.Answer
 def put_records(account: Account, request: requests.PutRecords, fail_share: float | None = None) -> requests.Answer:
     """Store up to 500 records; single ones may fail.
 
-    Args:
-        fail_share: an injected fault, see `Fault.fail_share`.
+    ``fail_share`` is an injected fault, see `Fault.fail_share`.
     """
     stream = account.readable(request.stream_name, request.stream_arn)
     sizes = [_size(stream, entry) for entry in request.records]

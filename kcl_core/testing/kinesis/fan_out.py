@@ -1,6 +1,6 @@
 """SubscribeToShard: what is pushed, when, and when it ends."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
 import msgspec
@@ -40,7 +40,7 @@ class Subscription:
     started: int
 
 
-async def frames(account: Account, subscription: Subscription, content_type: str) -> AsyncIterator[bytes]:
+async def frames(account: Account, subscription: Subscription, content_type: str) -> AsyncGenerator[bytes, None]:
     """Yield the event stream's frames until the shard's end, five minutes have passed, or another took over."""
     yield event("initial-response", encode_answer({}, content_type), content_type)
     stream, shard, position = subscription.stream, subscription.shard, subscription.position

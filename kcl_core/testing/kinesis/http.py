@@ -169,9 +169,10 @@ class Connection(asyncio.Protocol):
 
     def _head_of(self, status: int, content_type: str) -> bytes:
         # The Date is the server's own time: clients measure skew and shard lag by it.
+        date = formatdate(self._account.clock.now(), usegmt=True)
         return (
-            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nDate: {formatdate(self._account.clock.now(), usegmt=True)}"
-            f"\r\nContent-Type: {content_type}\r\nx-amzn-RequestId: {next(_request_ids):032x}\r\n"
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nDate: {date}\r\nContent-Type: {content_type}\r\n"
+            f"x-amzn-RequestId: {next(_request_ids):032x}\r\n"
         ).encode()
 
     def _refuse(self, status: HTTPStatus) -> None:

@@ -40,14 +40,17 @@ class RecordLog:
 
         Args:
             data: base64, already checked.
+            partition_key: as the client gave it.
             size: bytes of the decoded data and the partition key.
             now: arrival, epoch milliseconds; never earlier than the last record's.
         """
         number = sequence_number(self._base, self.end + 1, now // 1000)
         text = str(number)
         key = msgspec.json.encode(partition_key).decode()
-        fragment = f'{{"SequenceNumber":"{text}","ApproximateArrivalTimestamp":{now / 1000:.3f},"Data":"{data}","PartitionKey":{key}}}'
-        self._fragments.append(fragment.encode())
+        head = (
+            f'{{"SequenceNumber":"{text}","ApproximateArrivalTimestamp":{now / 1000:.3f},"PartitionKey":{key},"Data":"'
+        )
+        self._fragments.append(f'{head}{data}"}}'.encode())
         self._sequences.append(number)
         self._arrivals.append(now)
         self._ends.append((self._ends[-1] if self._ends else self._trimmed) + size)

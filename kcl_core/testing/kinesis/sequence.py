@@ -6,6 +6,7 @@ the shard (32), version 2 (4). KCL's SequenceNumberValidator checks the length, 
 """
 
 import hashlib
+from itertools import pairwise
 from typing import Final
 
 from kcl_core.streams.api import MAX_HASH_KEY
@@ -59,4 +60,4 @@ def hash_key_of(partition_key: str) -> int:
 def even_ranges(count: int) -> list[tuple[int, int]]:
     """Cut 0 .. 2**128 - 1 into ``count`` ranges (both ends included) whose widths differ by one at most."""
     bounds = [(MAX_HASH_KEY + 1) * i // count for i in range(count + 1)]
-    return [(low, high - 1) for low, high in zip(bounds, bounds[1:], strict=False)]
+    return [(low, high - 1) for low, high in pairwise(bounds)]
