@@ -1,0 +1,202 @@
+"""Dry plans: a run is requested only when there is something to do, else the reason is shown."""
+
+import json
+from collections.abc import Sequence
+from datetime import datetime
+
+import dagster as dg
+
+from kcl_core.errors import KclError, TableMissingError
+from kcl_core.leases.sightings import dump, load
+from kcl_dagster.fleet import SlotRun, plan_fleet
+from kcl_dagster.jobs import REASON_TAG, rebalance_job, shard_sync_job
+from kcl_dagster.resources import KclApplication
+from kcl_dagster.workers import SLOT_TAG, worker_job
+
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+MOST_WINDOWS_PER_TICK = 25
+MOST_FAILURES_LOOKED_AT = 8
+
+
+def build_sensors(interval_seconds: int, downstream: Sequence[dg.AssetsDefinition]) -> list[dg.SensorDefinition]:
+    """Return the sensors of one application.
+
+    Args:
+        interval_seconds: shortest pause between two looks of a sensor.
+        downstream: assets to run on each closed window of the raw table.
+    """
+    timing = {"minimum_interval_seconds": interval_seconds, "default_status": dg.DefaultSensorStatus.RUNNING}
+
+    @dg.sensor(job=shard_sync_job, description="Asks for shard sync when a shard lacks its lease.", **timing)
+    def shard_sync_sensor(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
+        return look_for_missing_leases(context, application)
+
+    @dg.sensor(job=rebalance_job, description="Asks for a rebalance when a lease should move.", **timing)
+    def rebalance_sensor(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
+        return look_for_moves(context, application)
+
+    @dg.sensor(job=worker_job, description="Keeps the wanted number of workers running.", **timing)
+    def fleet_sensor(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
+        return look_for_empty_places(context, application)
+
+    sensors = [shard_sync_sensor, rebalance_sensor, fleet_sensor]
+    if downstream:
+        target = dg.AssetSelection.assets(*downstream)
+
+        @dg.sensor(target=target, description="Runs downstream assets on each closed window.", **timing)
+        def closed_window_sensor(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
+            return look_for_closed_windows(context, application, [key for asset in downstream for key in asset.keys])
+
+        sensors.append(closed_window_sensor)
+    return sensors
+
+
+def look_for_missing_leases(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
+    """Request `shard_sync` when its plan is not empty."""
+    if _is_under_way(context, shard_sync_job.name):
+        return dg.SensorResult(skip_reason="a shard sync run is under way")
+    try:
+        plan = application.sync_shards().look()
+    except TableMissingError as error:
+        return _request_run({REASON_TAG: f"table {error.table} is to be created"})
+    except KclError as error:
+        return _skip_or_raise(error)
+    if plan.problem is not None:
+        return dg.SensorResult(skip_reason=str(plan.problem))
+    if not plan:
+        return dg.SensorResult(skip_reason=f"every shard that needs a lease has one: {plan.leased} leases")
+    reasons = [f"{entry.lease.lease_key}: {entry.reason}" for entry in plan.entries]
+    reasons += [f"{row.lease_key}: {row.reason}" for row in plan.ranges]
+    return _request_run({"kcl/leases": str(len(plan)), REASON_TAG: _tag(reasons[0])})
+
+
+def look_for_moves(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
+    """Request `rebalance` when its plan is not empty.
+
+    The cursor carries since when each lease counter stands still, so that a restarted daemon does
+    not start waiting anew.
+    """
+    if _is_under_way(context, rebalance_job.name):
+        return dg.SensorResult(skip_reason="a rebalance run is under way", cursor=context.cursor)
+    cursor = json.loads(context.cursor) if context.cursor else {"turn": 0, "seen": ""}
+    balance = cursor["turn"] % application.config().assignment.variance_balancing_frequency == 0
+    try:
+        look = application.assign_leases().look(load(cursor["seen"]), balance=balance)
+    except TableMissingError as error:
+        return dg.SensorResult(skip_reason=f"table {error.table} does not exist yet", cursor=context.cursor)
+    except KclError as error:
+        return _skip_or_raise(error, cursor=context.cursor)
+    seen = dump(look.seen)
+    remembered = json.dumps({"turn": cursor["turn"] + 1, "seen": seen})
+    if not look.plan.moves:
+        workers, leases = len(look.fleet.workers), len(look.fleet.leases)
+        return dg.SensorResult(skip_reason=f"nothing to move: {leases} leases, {workers} workers", cursor=remembered)
+    first = look.plan.moves[0]
+    config = dg.RunConfig(ops={"assign_leases": {"config": {"observations": seen, "balance": balance}}})
+    return dg.SensorResult(
+        run_requests=[
+            dg.RunRequest(
+                run_config=config,
+                tags={
+                    "kcl/moves": str(len(look.plan.moves)),
+                    REASON_TAG: _tag(f"{first.lease_key}: {first.reason}"),
+                },
+            )
+        ],
+        cursor=remembered,
+    )
+
+
+def look_for_empty_places(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
+    """Request a worker run for each place in the fleet that has none."""
+    wanted = application.pipeline().workers
+    newest = [run for slot in range(wanted) if (run := _newest_run_of(context.instance, slot)) is not None]
+    plan = plan_fleet(wanted, newest, application.clock().wall())
+    if not plan.starts:
+        reason = "; ".join(plan.waiting) or f"all {wanted} workers are there"
+        return dg.SensorResult(skip_reason=reason)
+    return dg.SensorResult(
+        run_requests=[
+            dg.RunRequest(run_key=start.run_key, tags={SLOT_TAG: str(start.slot), REASON_TAG: _tag(start.reason)})
+            for start in plan.starts
+        ]
+    )
+
+
+def look_for_closed_windows(
+    context: dg.SensorEvaluationContext, application: KclApplication, assets: Sequence[dg.AssetKey]
+) -> dg.SensorResult:
+    """Request a run of ``assets`` for each window that every shard has passed since the last look."""
+    try:
+        closing = application.closed_windows(after=context.cursor)
+    except TableMissingError as error:
+        return dg.SensorResult(skip_reason=f"table {error.table} does not exist yet", cursor=context.cursor)
+    except KclError as error:
+        return _skip_or_raise(error, cursor=context.cursor)
+    windows = closing.windows[:MOST_WINDOWS_PER_TICK]
+    if not windows:
+        return dg.SensorResult(skip_reason=closing.reason, cursor=context.cursor)
+    return dg.SensorResult(
+        run_requests=[
+            dg.RunRequest(
+                run_key=f"closed-{window}",
+                partition_key=window,
+                asset_selection=list(assets),
+                tags={REASON_TAG: _tag(f"every shard has passed the end of window {window}")},
+            )
+            for window in windows
+        ],
+        asset_events=[
+            dg.AssetObservation(
+                application.raw_asset_key(), partition=window, metadata={"kcl/window": "closed", "rows": rows}
+            )
+            for window, rows in ((window, closing.rows[window]) for window in windows)
+        ],
+        cursor=windows[-1],
+    )
+
+
+def _newest_run_of(instance: dg.DagsterInstance, slot: int) -> SlotRun | None:
+    """Return the newest run of a place, with its failures in a row, newest first."""
+    records = instance.get_run_records(
+        dg.RunsFilter(job_name=worker_job.name, tags={SLOT_TAG: str(slot)}), limit=MOST_FAILURES_LOOKED_AT
+    )
+    if not records:
+        return None
+    failures = 0
+    for record in records:
+        if record.dagster_run.status is not dg.DagsterRunStatus.FAILURE:
+            break
+        failures += 1
+    newest = records[0]
+    ended = None
+    if newest.dagster_run.status not in UNFINISHED:
+        ended = datetime.fromtimestamp(newest.end_time, tz=newest.update_timestamp.tzinfo) if newest.end_time else None
+        ended = ended or newest.update_timestamp
+    return SlotRun(slot, newest.dagster_run.run_id, ended, failures)
+
+
+def _is_under_way(context: dg.SensorEvaluationContext, job_name: str) -> bool:
+    return bool(context.instance.get_runs(dg.RunsFilter(job_name=job_name, statuses=UNFINISHED), limit=1))
+
+
+def _request_run(tags: dict[str, str]) -> dg.SensorResult:
+    return dg.SensorResult(run_requests=[dg.RunRequest(tags=tags)])
+
+
+def _skip_or_raise(error: KclError, cursor: str | None = None) -> dg.SensorResult:
+    """Turn what time may mend into a skip with its reason; raise the rest as the tick's error."""
+    if not error.retryable:
+        raise error
+    return dg.SensorResult(skip_reason=str(error), cursor=cursor)
+
+
+def _tag(text: str) -> str:
+    """Shorten ``text`` to what a run tag may hold."""
+    return text if len(text) <= 250 else f"{text[:247]}..."
