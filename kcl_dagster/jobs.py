@@ -11,6 +11,7 @@ from kcl_core.assignment.assign_leases import AssignLeases
 from kcl_core.coordinator.duties import NotLeading, run_as_leader
 from kcl_core.leases.sightings import load
 from kcl_core.runtime import StopSignal
+from kcl_dagster import tags
 from kcl_dagster.resources import KclApplication
 
 Report = TypeVar("Report")
@@ -18,9 +19,6 @@ Report = TypeVar("Report")
 # Two duty runs of one application exclude each other by the leader lock; the later one waits this long.
 PATIENCE = timedelta(seconds=20)
 RETRY_PAUSE = timedelta(milliseconds=500)
-
-ROLE_TAG = "kcl/role"
-REASON_TAG = "kcl/reason"
 
 
 @dg.op(description="Creates the tables and the leases that are missing for the stream's shards.")
@@ -53,7 +51,9 @@ def clean_up_leases(context: dg.OpExecutionContext, application: KclApplication)
 class RebalanceConfig(dg.Config):
     """What the sensor hands to the run that it requests."""
 
-    observations: str = Field(default="", description="since when each lease counter stands still, as the sensor saw it")
+    observations: str = Field(
+        default="", description="since when each lease counter stands still, as the sensor saw it"
+    )
     balance: bool = Field(default=True, description="whether to even out load, beside placing leases without an owner")
 
 
@@ -62,9 +62,7 @@ def assign_leases(context: dg.OpExecutionContext, application: KclApplication, c
     """Plan again on fresh rows with the sensor's observations, under the leader's lock, and carry the plan out."""
     assignment: AssignLeases = application.assign_leases()
     seen = load(config.observations)
-    report = _as_leader(
-        context, application, lambda: assignment.apply(assignment.look(seen, balance=config.balance))
-    )
+    report = _as_leader(context, application, lambda: assignment.apply(assignment.look(seen, balance=config.balance)))
     if report is None:
         return
     for move in report.moved:
@@ -96,7 +94,7 @@ def _put_metadata(context: dg.OpExecutionContext, metadata: Mapping[str, Any]) -
 
 def _duty_job(name: str, op: dg.OpDefinition, description: str) -> dg.JobDefinition:
     return dg.GraphDefinition(name=name, node_defs=[op]).to_job(
-        executor_def=dg.in_process_executor, description=description, tags={ROLE_TAG: "leader"}
+        executor_def=dg.in_process_executor, description=description, tags={tags.ROLE: "leader"}
     )
 
 

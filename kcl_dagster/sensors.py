@@ -1,17 +1,19 @@
 """Dry plans: a run is requested only when there is something to do, else the reason is shown."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any
 
 import dagster as dg
 
 from kcl_core.errors import KclError, TableMissingError
 from kcl_core.leases.sightings import dump, load
+from kcl_dagster import tags
 from kcl_dagster.fleet import SlotRun, plan_fleet
-from kcl_dagster.jobs import REASON_TAG, rebalance_job, shard_sync_job
+from kcl_dagster.jobs import rebalance_job, shard_sync_job
 from kcl_dagster.resources import KclApplication
-from kcl_dagster.workers import SLOT_TAG, worker_job
+from kcl_dagster.workers import worker_job
 
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -22,6 +24,7 @@ UNFINISHED = [
 ]
 MOST_WINDOWS_PER_TICK = 25
 MOST_FAILURES_LOOKED_AT = 8
+LONGEST_TAG = 250
 
 
 def build_sensors(interval_seconds: int, downstream: Sequence[dg.AssetsDefinition]) -> list[dg.SensorDefinition]:
@@ -31,29 +34,37 @@ def build_sensors(interval_seconds: int, downstream: Sequence[dg.AssetsDefinitio
         interval_seconds: shortest pause between two looks of a sensor.
         downstream: assets to run on each closed window of the raw table.
     """
-    timing = {"minimum_interval_seconds": interval_seconds, "default_status": dg.DefaultSensorStatus.RUNNING}
 
-    @dg.sensor(job=shard_sync_job, description="Asks for shard sync when a shard lacks its lease.", **timing)
-    def shard_sync_sensor(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
-        return look_for_missing_leases(context, application)
+    def running(
+        look: Callable[..., dg.SensorResult], name: str, target: dg.JobDefinition | dg.AssetSelection, purpose: str
+    ) -> dg.SensorDefinition:
+        return dg.sensor(
+            name=name,
+            target=target,
+            minimum_interval_seconds=interval_seconds,
+            default_status=dg.DefaultSensorStatus.RUNNING,
+            description=purpose,
+        )(look)
 
-    @dg.sensor(job=rebalance_job, description="Asks for a rebalance when a lease should move.", **timing)
-    def rebalance_sensor(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
-        return look_for_moves(context, application)
-
-    @dg.sensor(job=worker_job, description="Keeps the wanted number of workers running.", **timing)
-    def fleet_sensor(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
-        return look_for_empty_places(context, application)
-
-    sensors = [shard_sync_sensor, rebalance_sensor, fleet_sensor]
+    sensors = [
+        running(
+            look_for_missing_leases,
+            "shard_sync_sensor",
+            shard_sync_job,
+            "Asks for shard sync when a shard lacks a lease.",
+        ),
+        running(look_for_moves, "rebalance_sensor", rebalance_job, "Asks for a rebalance when a lease should move."),
+        running(look_for_empty_places, "fleet_sensor", worker_job, "Keeps the wanted number of workers running."),
+    ]
     if downstream:
-        target = dg.AssetSelection.assets(*downstream)
+        keys = [key for asset in downstream for key in asset.keys]
 
-        @dg.sensor(target=target, description="Runs downstream assets on each closed window.", **timing)
-        def closed_window_sensor(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
-            return look_for_closed_windows(context, application, [key for asset in downstream for key in asset.keys])
+        def look_for_closed(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
+            return look_for_closed_windows(context, application, keys)
 
-        sensors.append(closed_window_sensor)
+        selection = dg.AssetSelection.assets(*keys)
+        purpose = "Runs what depends on the raw table, on each closed window."
+        sensors.append(running(look_for_closed, "closed_window_sensor", selection, purpose))
     return sensors
 
 
@@ -64,7 +75,7 @@ def look_for_missing_leases(context: dg.SensorEvaluationContext, application: Kc
     try:
         plan = application.sync_shards().look()
     except TableMissingError as error:
-        return _request_run({REASON_TAG: f"table {error.table} is to be created"})
+        return _request_run({tags.REASON: f"table {error.table} is to be created"})
     except KclError as error:
         return _skip_or_raise(error)
     if plan.problem is not None:
@@ -73,7 +84,7 @@ def look_for_missing_leases(context: dg.SensorEvaluationContext, application: Kc
         return dg.SensorResult(skip_reason=f"every shard that needs a lease has one: {plan.leased} leases")
     reasons = [f"{entry.lease.lease_key}: {entry.reason}" for entry in plan.entries]
     reasons += [f"{row.lease_key}: {row.reason}" for row in plan.ranges]
-    return _request_run({"kcl/leases": str(len(plan)), REASON_TAG: _tag(reasons[0])})
+    return _request_run({"kcl/leases": str(len(plan)), tags.REASON: _tag(reasons[0])})
 
 
 def look_for_moves(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
@@ -84,7 +95,7 @@ def look_for_moves(context: dg.SensorEvaluationContext, application: KclApplicat
     """
     if _is_under_way(context, rebalance_job.name):
         return dg.SensorResult(skip_reason="a rebalance run is under way", cursor=context.cursor)
-    cursor = json.loads(context.cursor) if context.cursor else {"turn": 0, "seen": ""}
+    cursor: dict[str, Any] = json.loads(context.cursor) if context.cursor else {"turn": 0, "seen": ""}
     balance = cursor["turn"] % application.config().assignment.variance_balancing_frequency == 0
     try:
         look = application.assign_leases().look(load(cursor["seen"]), balance=balance)
@@ -105,7 +116,7 @@ def look_for_moves(context: dg.SensorEvaluationContext, application: KclApplicat
                 run_config=config,
                 tags={
                     "kcl/moves": str(len(look.plan.moves)),
-                    REASON_TAG: _tag(f"{first.lease_key}: {first.reason}"),
+                    tags.REASON: _tag(f"{first.lease_key}: {first.reason}"),
                 },
             )
         ],
@@ -123,7 +134,7 @@ def look_for_empty_places(context: dg.SensorEvaluationContext, application: KclA
         return dg.SensorResult(skip_reason=reason)
     return dg.SensorResult(
         run_requests=[
-            dg.RunRequest(run_key=start.run_key, tags={SLOT_TAG: str(start.slot), REASON_TAG: _tag(start.reason)})
+            dg.RunRequest(run_key=start.run_key, tags={tags.SLOT: str(start.slot), tags.REASON: _tag(start.reason)})
             for start in plan.starts
         ]
     )
@@ -148,7 +159,7 @@ def look_for_closed_windows(
                 run_key=f"closed-{window}",
                 partition_key=window,
                 asset_selection=list(assets),
-                tags={REASON_TAG: _tag(f"every shard has passed the end of window {window}")},
+                tags={tags.REASON: _tag(f"every shard has passed the end of window {window}")},
             )
             for window in windows
         ],
@@ -165,7 +176,7 @@ def look_for_closed_windows(
 def _newest_run_of(instance: dg.DagsterInstance, slot: int) -> SlotRun | None:
     """Return the newest run of a place, with its failures in a row, newest first."""
     records = instance.get_run_records(
-        dg.RunsFilter(job_name=worker_job.name, tags={SLOT_TAG: str(slot)}), limit=MOST_FAILURES_LOOKED_AT
+        dg.RunsFilter(job_name=worker_job.name, tags={tags.SLOT: str(slot)}), limit=MOST_FAILURES_LOOKED_AT
     )
     if not records:
         return None
@@ -199,4 +210,4 @@ def _skip_or_raise(error: KclError, cursor: str | None = None) -> dg.SensorResul
 
 def _tag(text: str) -> str:
     """Shorten ``text`` to what a run tag may hold."""
-    return text if len(text) <= 250 else f"{text[:247]}..."
+    return text if len(text) <= LONGEST_TAG else f"{text[: LONGEST_TAG - 3]}..."

@@ -125,7 +125,9 @@ class DagsterServices:
         return members
 
     def _unavailable(self, cause: str) -> EndpointUnavailableError:
-        return EndpointUnavailableError(service="Dagster", operation=f"at {self.url}, log {self._log.name}", cause=cause)
+        return EndpointUnavailableError(
+            service="Dagster", operation=f"at {self.url}, log {self._log.name}", cause=cause
+        )
 
 
 def _free_port() -> int:

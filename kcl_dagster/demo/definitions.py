@@ -21,5 +21,9 @@ def definitions_from_settings() -> dg.Definitions:
         demo = {"application_name": APPLICATION, "stream_name": STREAM}
         overrides = {name: value for name, value in demo.items() if f"KCL_{name.upper()}" not in os.environ}
         settings = load_settings(None, **overrides)
-        return build_kinesis_definitions(settings, overrides=overrides, downstream=[carrier_delays(settings.pipeline)])
+        return dg.Definitions.merge(
+            build_kinesis_definitions(settings, overrides=overrides, downstream=[carrier_delays(settings)]),
+            # Each step starts a Spark session anyway; a process more for each would be for nothing.
+            dg.Definitions(executor=dg.in_process_executor),
+        )
     return build_kinesis_definitions(load_settings(file), file=file)
