@@ -101,6 +101,20 @@ class TableSchemaError(KclError):
         self.found = found
 
 
+class TableRequestError(KclError):
+    """DynamoDB rejected a request as invalid: a bug of the caller, or a table that is not what it should be."""
+
+    def __init__(self, *, table: str, operation: str, code: str, message: str) -> None:
+        super().__init__(
+            f"{operation} on table {table!r} was rejected with {code}: {message}",
+            next_step="check that the table is one of this application's, then the request against the API reference",
+        )
+        self.table = table
+        self.operation = operation
+        self.code = code
+        self.message = message
+
+
 class StreamThrottledError(KclError):
     """Kinesis refused a request: the shard's or the stream's quota is used up."""
 
