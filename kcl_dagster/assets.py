@@ -2,6 +2,7 @@
 
 import dagster as dg
 
+from kcl_dagster.names import raw_table_key, stream_key
 from kcl_dagster.partitions import window_partitions
 from kcl_dagster.settings import Settings
 
@@ -22,16 +23,6 @@ RAW_COLUMNS = dg.TableSchema(
     ],
     constraints=dg.TableConstraints(other=["one row per (shard_id, sequence_number, sub_sequence_number)"]),
 )
-
-
-def stream_key(stream_name: str) -> dg.AssetKey:
-    """Return the key of the stream itself."""
-    return dg.AssetKey([GROUP, stream_name])
-
-
-def raw_table_key(stream_name: str) -> dg.AssetKey:
-    """Return the key of the table that the stream's records land in."""
-    return dg.AssetKey([stream_name, "records"])
 
 
 def stream_spec(settings: Settings) -> dg.AssetSpec:

@@ -72,7 +72,9 @@ def plan_fleet(wanted: int, newest: Iterable[SlotRun], now: datetime) -> FleetPl
         if now - run.ended < pause:
             waiting.append(f"place {slot} failed {run.failures} times in a row and waits {pause.total_seconds():.0f} s")
             continue
-        starts.append(WorkerStart(slot, f"worker-{slot}-after-{run.run_id}", f"run {run.run_id[:8]} of this place ended"))
+        starts.append(
+            WorkerStart(slot, f"worker-{slot}-after-{run.run_id}", f"run {run.run_id[:8]} of this place ended")
+        )
     return FleetPlan(tuple(starts), tuple(waiting))
 
 

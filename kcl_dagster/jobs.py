@@ -11,7 +11,7 @@ from kcl_core.assignment.assign_leases import AssignLeases
 from kcl_core.coordinator.duties import NotLeading, run_as_leader
 from kcl_core.leases.sightings import load
 from kcl_core.runtime import StopSignal
-from kcl_dagster import tags
+from kcl_dagster.names import ROLE_TAG
 from kcl_dagster.resources import KclApplication
 
 Report = TypeVar("Report")
@@ -94,7 +94,7 @@ def _put_metadata(context: dg.OpExecutionContext, metadata: Mapping[str, Any]) -
 
 def _duty_job(name: str, op: dg.OpDefinition, description: str) -> dg.JobDefinition:
     return dg.GraphDefinition(name=name, node_defs=[op]).to_job(
-        executor_def=dg.in_process_executor, description=description, tags={tags.ROLE: "leader"}
+        executor_def=dg.in_process_executor, description=description, tags={ROLE_TAG: "leader"}
     )
 
 

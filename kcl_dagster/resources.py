@@ -17,6 +17,9 @@ from kcl_core.streams.api import StreamAddress
 from kcl_core.streams.signed_http import KinesisHttp
 from kcl_core.sync.shard_sync import SyncShards
 from kcl_dagster.settings import PipelineConfig, Settings, load_settings
+from kcl_dagster.spark.closed_windows import ClosedWindows
+from kcl_dagster.spark.table import RecordTable, TransactionNames
+from kcl_dagster.spark.worker import StreamWorker
 
 
 class KclApplication(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -40,6 +43,11 @@ class KclApplication(dg.ConfigurableResource):  # type: ignore[type-arg]
     @cached_property
     def _kinesis(self) -> KinesisHttp:
         return KinesisHttp(self.config().aws)
+
+    @cached_property
+    def _transaction_names(self) -> TransactionNames:
+        created = self._kinesis.describe_stream_summary(self.stream()).created
+        return TransactionNames(self.config().application_name, self.config().stream_name, created)
 
     @cached_property
     def _clock(self) -> HostClock:
@@ -97,3 +105,23 @@ class KclApplication(dg.ConfigurableResource):  # type: ignore[type-arg]
             worker_id=worker_id,
             lease_duration=self.config().leases.leader_lease_duration.total_seconds(),
         )
+
+    def record_table(self) -> RecordTable:
+        """Return the raw table."""
+        return RecordTable(self.pipeline())
+
+    def transaction_names(self) -> TransactionNames:
+        """Return the names under which the table keeps each lease's place.
+
+        Raises:
+            StreamGoneError: the stream does not exist.
+        """
+        return self._transaction_names
+
+    def closed_windows(self) -> ClosedWindows:
+        """Return the question which windows are closed."""
+        return ClosedWindows(self.tables().leases, self.record_table(), self.transaction_names(), self.pipeline())
+
+    def worker(self, worker_id: str) -> StreamWorker:
+        """Return a worker of the fleet, not yet running."""
+        return StreamWorker(self.config(), self.pipeline(), self.clock(), worker_id)

@@ -9,9 +9,9 @@ import dagster as dg
 
 from kcl_core.errors import KclError, TableMissingError
 from kcl_core.leases.sightings import dump, load
-from kcl_dagster import tags
 from kcl_dagster.fleet import SlotRun, plan_fleet
 from kcl_dagster.jobs import rebalance_job, shard_sync_job
+from kcl_dagster.names import REASON_TAG, SLOT_TAG, raw_table_key
 from kcl_dagster.resources import KclApplication
 from kcl_dagster.workers import worker_job
 
@@ -75,7 +75,7 @@ def look_for_missing_leases(context: dg.SensorEvaluationContext, application: Kc
     try:
         plan = application.sync_shards().look()
     except TableMissingError as error:
-        return _request_run({tags.REASON: f"table {error.table} is to be created"})
+        return _request_run({REASON_TAG: f"table {error.table} is to be created"})
     except KclError as error:
         return _skip_or_raise(error)
     if plan.problem is not None:
@@ -84,7 +84,7 @@ def look_for_missing_leases(context: dg.SensorEvaluationContext, application: Kc
         return dg.SensorResult(skip_reason=f"every shard that needs a lease has one: {plan.leased} leases")
     reasons = [f"{entry.lease.lease_key}: {entry.reason}" for entry in plan.entries]
     reasons += [f"{row.lease_key}: {row.reason}" for row in plan.ranges]
-    return _request_run({"kcl/leases": str(len(plan)), tags.REASON: _tag(reasons[0])})
+    return _request_run({"kcl/leases": str(len(plan)), REASON_TAG: _tag(reasons[0])})
 
 
 def look_for_moves(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
@@ -116,7 +116,7 @@ def look_for_moves(context: dg.SensorEvaluationContext, application: KclApplicat
                 run_config=config,
                 tags={
                     "kcl/moves": str(len(look.plan.moves)),
-                    tags.REASON: _tag(f"{first.lease_key}: {first.reason}"),
+                    REASON_TAG: _tag(f"{first.lease_key}: {first.reason}"),
                 },
             )
         ],
@@ -134,7 +134,7 @@ def look_for_empty_places(context: dg.SensorEvaluationContext, application: KclA
         return dg.SensorResult(skip_reason=reason)
     return dg.SensorResult(
         run_requests=[
-            dg.RunRequest(run_key=start.run_key, tags={tags.SLOT: str(start.slot), tags.REASON: _tag(start.reason)})
+            dg.RunRequest(run_key=start.run_key, tags={SLOT_TAG: str(start.slot), REASON_TAG: _tag(start.reason)})
             for start in plan.starts
         ]
     )
@@ -143,40 +143,52 @@ def look_for_empty_places(context: dg.SensorEvaluationContext, application: KclA
 def look_for_closed_windows(
     context: dg.SensorEvaluationContext, application: KclApplication, assets: Sequence[dg.AssetKey]
 ) -> dg.SensorResult:
-    """Request a run of ``assets`` for each window that every shard has passed since the last look."""
+    """Request a run of ``assets`` for each window that every shard has passed since the last look.
+
+    The cursor is the partition key of the newest closed window.
+    """
+    grid = application.pipeline().grid
+    after = grid.window_of_key(context.cursor) if context.cursor else None
     try:
-        closing = application.closed_windows(after=context.cursor)
+        look = application.closed_windows().look(after, limit=MOST_WINDOWS_PER_TICK)
     except TableMissingError as error:
         return dg.SensorResult(skip_reason=f"table {error.table} does not exist yet", cursor=context.cursor)
     except KclError as error:
         return _skip_or_raise(error, cursor=context.cursor)
-    windows = closing.windows[:MOST_WINDOWS_PER_TICK]
-    if not windows:
-        return dg.SensorResult(skip_reason=closing.reason, cursor=context.cursor)
+    cursor = look.last.partition_key if look.last else None
+    if not look.windows:
+        return dg.SensorResult(skip_reason=look.reason, cursor=cursor)
+    raw = raw_table_key(application.config().stream_name)
     return dg.SensorResult(
         run_requests=[
             dg.RunRequest(
-                run_key=f"closed-{window}",
-                partition_key=window,
+                run_key=f"closed-{closed.window.partition_key}",
+                partition_key=closed.window.partition_key,
                 asset_selection=list(assets),
-                tags={tags.REASON: _tag(f"every shard has passed the end of window {window}")},
+                tags={REASON_TAG: f"every shard has passed the end of window {closed.window.partition_key}"},
             )
-            for window in windows
+            for closed in look.windows
         ],
         asset_events=[
             dg.AssetObservation(
-                application.raw_asset_key(), partition=window, metadata={"kcl/window": "closed", "rows": rows}
+                raw,
+                partition=closed.window.partition_key,
+                metadata={
+                    "kcl/window": "closed",
+                    "dagster/partition_row_count": closed.rows,
+                    "kcl/table version": look.version,
+                },
             )
-            for window, rows in ((window, closing.rows[window]) for window in windows)
+            for closed in look.windows
         ],
-        cursor=windows[-1],
+        cursor=cursor,
     )
 
 
 def _newest_run_of(instance: dg.DagsterInstance, slot: int) -> SlotRun | None:
     """Return the newest run of a place, with its failures in a row, newest first."""
     records = instance.get_run_records(
-        dg.RunsFilter(job_name=worker_job.name, tags={tags.SLOT: str(slot)}), limit=MOST_FAILURES_LOOKED_AT
+        dg.RunsFilter(job_name=worker_job.name, tags={SLOT_TAG: str(slot)}), limit=MOST_FAILURES_LOOKED_AT
     )
     if not records:
         return None

@@ -6,10 +6,10 @@ import dagster as dg
 import pyarrow as pa
 from deltalake import write_deltalake
 
-from kcl_dagster.assets import raw_table_key
 from kcl_dagster.demo.delays import carrier_delays as compute_delays
 from kcl_dagster.demo.delays import delays_markdown, plot_delays
 from kcl_dagster.demo.flights import load_airlines
+from kcl_dagster.names import raw_table_key
 from kcl_dagster.partitions import window_partitions
 from kcl_dagster.resources import KclApplication
 from kcl_dagster.settings import Settings
