@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from kcl_core.dynamodb.location import Item, TableLocation
 from kcl_core.dynamodb.writes import translated
-from kcl_core.errors import TableRequestError
+from kcl_core.errors import TableMissingError, TableRequestError
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -33,9 +33,9 @@ def query_owner_index(client: "DynamoDBClient", location: TableLocation, owner: 
     """Return the keys of the rows whose ``leaseOwner`` is ``owner``; None if the index cannot be read (yet).
 
     Eventually consistent, as every index of this kind: a row given to ``owner`` a moment ago may be missing.
+    None may also mean that there is no table; whoever then scans it is told.
 
     Raises:
-        TableMissingError: there is no such table.
         TableThrottledError: retry.
         EndpointUnavailableError: retry.
     """
@@ -49,6 +49,9 @@ def query_owner_index(client: "DynamoDBClient", location: TableLocation, owner: 
                 ExpressionAttributeValues={":owner": {"S": owner}},
             )
             return tuple(item[location.key_attribute]["S"] for page in pages for item in page["Items"])
+    except TableMissingError:
+        # Not only a missing table: some servers say so of a missing index.
+        return None
     except TableRequestError as error:
         # What DynamoDB says of an index that does not exist, or is being filled.
         if error.code == "ValidationException" and "index" in error.message.lower():
