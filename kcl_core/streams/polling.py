@@ -33,9 +33,9 @@ def read_pages(
     stream: StreamAddress,
     shard_id: str,
     start: ExtendedSequenceNumber,
+    *,
     limits: ReadLimits,
     clock: Clock,
-    *,
     timestamp: datetime | None = None,
     shard_iterator: str | None = None,
 ) -> Iterator[GetRecordsAnswer]:
