@@ -1,0 +1,91 @@
+"""The leader's lock and the decision whether it may be taken. Pure; the item itself is in `lock_table`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The lock item, as amazon-dynamodb-lock-client writes it.
+
+    Attributes:
+        owner_name: worker id of the leader.
+        record_version_number: random, new with every heartbeat; unchanged means the owner is silent.
+        lease_duration: seconds that the *owner* promised; an observer waits for these, not for its own setting.
+        is_released: whether the owner gave it up without deleting it.
+    """
+
+    owner_name: str
+    record_version_number: str
+    lease_duration: float
+    is_released: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LockSighting:
+    """A lock, and since when this observer has seen it unchanged.
+
+    Attributes:
+        since: monotonic second after the read that showed it first.
+    """
+
+    lock: Lock
+    since: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `from_json` takes, for an observer that will be restarted on the same host."""
+        lock = self.lock
+        return {
+            "owner": lock.owner_name,
+            "version": lock.record_version_number,
+            "duration": lock.lease_duration,
+            "since": self.since,
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the sighting that `to_json` gave.
+
+        Raises:
+            KeyError: ``stored`` is something else.
+        """
+        lock = Lock(str(stored["owner"]), str(stored["version"]), float(stored["duration"]))
+        return cls(lock, float(stored["since"]))
+
+
+Step = Literal["create", "take released", "take expired", "heartbeat", "wait"]
+"""What a candidate does next."""
+
+
+def see(lock: Lock | None, earlier: LockSighting | None, now: float) -> LockSighting | None:
+    """Return the sighting after a read.
+
+    Args:
+        lock: as just read; None if there is none.
+        earlier: what was seen before.
+        now: monotonic second after the read.
+    """
+    if lock is None:
+        return None
+    return earlier if earlier is not None and earlier.lock == lock else LockSighting(lock, now)
+
+
+def next_step(seen: LockSighting | None, held_version: str | None, asked: float) -> Step:
+    """Return what a candidate does about the lock as it has seen it.
+
+    A lock has expired when *this* observer saw its version unchanged for more than the owner's whole lease duration.
+
+    Args:
+        seen: the sighting, None if there is no lock.
+        held_version: the version that the candidate itself wrote last, None if it does not hold the lock. A process
+            restarted under the same worker id does not own its old lock.
+        asked: monotonic second before the read, so that a slow read never shortens the wait.
+    """
+    if seen is None:
+        return "create"
+    if seen.lock.is_released:
+        return "take released"
+    if seen.lock.record_version_number == held_version:
+        return "heartbeat"
+    return "take expired" if asked - seen.since > seen.lock.lease_duration else "wait"
