@@ -2,17 +2,21 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kcl_core.consumer.checkpointer import Checkpointer
+from kcl_core.dynamodb.location import TableLocation
 from kcl_core.errors import CheckpointRejectedError
 from kcl_core.leases.held import HeldLeases
 from kcl_core.leases.model import Lease
 from kcl_core.leases.position import ExtendedSequenceNumber
 from kcl_core.leases.table import LeaseTable
 from kcl_core.simulation.clock import VirtualClock
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
 
 
 def at(number: int | str, sub: int = 0) -> ExtendedSequenceNumber:
@@ -142,6 +146,31 @@ def test_a_checkpoint_counts_as_a_renewal(
         virtual_clock.advance(9.0)
         assert checkpointer.checkpoint("s", at(number))
     assert held.get("s") is not None
+
+
+class SlowClient:
+    """A DynamoDB client whose updates take four seconds."""
+
+    def __init__(self, client: "DynamoDBClient", clock: VirtualClock) -> None:
+        self._client = client
+        self._clock = clock
+
+    def update_item(self, **request: Any) -> Any:
+        answer = self._client.update_item(**request)
+        self._clock.advance(4.0)
+        return answer
+
+
+@pytest.mark.usefixtures("one")
+def test_the_time_of_a_lease_counts_from_before_its_checkpoint_was_sent(
+    dynamodb: "DynamoDBClient", lease_location: TableLocation, held: HeldLeases, virtual_clock: VirtualClock
+) -> None:
+    slow: Any = SlowClient(dynamodb, virtual_clock)
+    assert Checkpointer(LeaseTable(slow, lease_location), held).checkpoint("s", at(20))
+    virtual_clock.advance(6.0)
+    assert held.get("s") is not None
+    virtual_clock.advance(0.001)
+    assert held.get("s") is None
 
 
 def test_checkpoints_go_on_during_a_handoff_and_show_it(

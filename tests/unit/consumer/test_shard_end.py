@@ -162,6 +162,25 @@ def test_several_streams_children_belong_to_the_stream_of_their_parent(leases: L
     assert rows(leases)[lease.lease_key].child_shard_ids == {"c1", "c2"}
 
 
+def test_a_merge_of_several_streams_looks_for_the_other_parent_in_its_stream(
+    leases: LeaseTable, held: HeldLeases
+) -> None:
+    for stream, shard, owner in (("1:x:1", "s", "A"), ("1:x:1", "t", None), ("1:y:1", "s", "A")):
+        lease = Lease(
+            lease_key=f"{stream}:{shard}",
+            lease_owner=owner,
+            checkpoint=TRIM_HORIZON,
+            stream_name=stream,
+            multi_stream_shard_id=shard,
+        )
+        leases.create(lease)
+        held.acquire(lease)
+    assert finish_shard(leases, held, Checkpointer(leases, held), "1:x:1:s", MERGE)
+    assert not finish_shard(leases, held, Checkpointer(leases, held), "1:y:1:s", MERGE)
+    assert "1:x:1:m" in rows(leases)
+    assert "1:y:1:m" not in rows(leases)
+
+
 def test_one_who_lost_the_lease_writes_nothing(leases: LeaseTable, held: HeldLeases, finishing: Lease) -> None:
     """Else a worker that was suspended for long would create leases that have come and gone."""
     taken = leases.assign(finishing, "B")

@@ -1,7 +1,6 @@
 """The leases held by this worker: hidden when others may take them, never written by two at once."""
 
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -86,19 +85,19 @@ def test_leaving_are_those_whose_checkpoint_owner_is_this_worker(held: HeldLease
 
 
 def test_one_at_a_time_works_on_a_lease(held: HeldLeases) -> None:
-    """Without exclusion, increments made of a read and a write are lost."""
-    held.acquire(lease("a"))
+    order: list[str] = []
 
-    def increment(_: int) -> None:
-        for _turn in range(200):
-            with held.exclusive("a"):
-                present = held.get("a")
-                assert present is not None
-                held.update(replace(present, lease_counter=present.lease_counter + 1))
+    def second() -> None:
+        with held.exclusive("a"):
+            order.append("second")
 
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(increment, range(4)))
-    assert held.get("a") == lease("a", 800)
+    with ThreadPoolExecutor(1) as pool:
+        with held.exclusive("a"), held.exclusive("a"):
+            waiting = pool.submit(second)
+            assert wait([waiting], timeout=0.1).not_done
+            order.append("first")
+        assert not wait([waiting], timeout=10).not_done
+    assert order == ["first", "second"]
 
 
 def test_different_leases_do_not_wait_for_each_other(held: HeldLeases) -> None:

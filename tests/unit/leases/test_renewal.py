@@ -180,6 +180,22 @@ def test_without_answers_the_lease_is_lost_at_the_failover_time(
     assert [each.lease_key for each in renewal.run_once().lost] == [one.lease_key]
 
 
+def test_the_time_of_a_lease_counts_from_before_its_renewal_was_sent(
+    dynamodb: "DynamoDBClient", lease_location: TableLocation, held: HeldLeases, one: Lease, virtual_clock: VirtualClock
+) -> None:
+    """Others count from when they see it, which may be before the answer comes."""
+
+    def slow(_: int) -> None:
+        virtual_clock.advance(4.0)
+
+    client: Any = Unreliable(dynamodb, slow)
+    assert RenewLeases(LeaseTable(client, lease_location), held, virtual_clock, "A").run_once().renewed
+    virtual_clock.advance(6.0)
+    assert held.get("s") == replace(one, lease_counter=8)
+    virtual_clock.advance(0.001)
+    assert held.get("s") is None
+
+
 def test_a_missing_table_ends_the_component(
     dynamodb: "DynamoDBClient", application_name: str, held: HeldLeases, virtual_clock: VirtualClock
 ) -> None:

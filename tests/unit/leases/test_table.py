@@ -171,6 +171,12 @@ def test_a_handoff_that_ends_elsewhere_is_a_switch(leases: LeaseTable, to: str) 
     assert (assigned.actual_owner, assigned.owner_switches_since_checkpoint) == (to, 1)
 
 
+def test_an_unowned_lease_that_goes_back_to_who_drained_it_is_a_switch(leases: LeaseTable) -> None:
+    """The second half of KCL's rule; such a row takes two writers that do not know each other."""
+    assigned = done(leases.assign(written(leases, None, checkpoint_owner="A"), "A"))
+    assert (assigned.lease_owner, assigned.owner_switches_since_checkpoint) == ("A", 1)
+
+
 def test_a_final_checkpoint_clears_what_was_prepared(leases: LeaseTable) -> None:
     lease = written(
         leases,
