@@ -176,6 +176,9 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     while position < end:
         tag, position = _read_varint(message, position)
         number, wire_type = tag >> 3, tag & 7
+        if number == 0:
+            text = "a field has no number"
+            raise ValueError(text)
         if wire_type == _VARINT:
             value, position = _read_varint(message, position)
             yield number, value
@@ -187,8 +190,8 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
         else:
             text = f"wire type {wire_type} is unknown"
             raise ValueError(text)
-        if number == 0 or position + size > end:
-            text = "a field has no number or ends behind the message"
+        if position + size > end:
+            text = "a field ends behind the message"
             raise ValueError(text)
         yield number, message[position : position + size]
         position += size
