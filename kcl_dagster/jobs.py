@@ -7,10 +7,8 @@ from typing import Any, TypeVar
 import dagster as dg
 from pydantic import Field
 
-from kcl_core.assignment.assign_leases import AssignLeases
+from kcl_core.assignment.observations import load
 from kcl_core.coordinator.duties import NotLeading, run_as_leader
-from kcl_core.leases.sightings import load
-from kcl_core.runtime import StopSignal
 from kcl_dagster.names import ROLE_TAG
 from kcl_dagster.resources import KclApplication
 
@@ -18,13 +16,12 @@ Report = TypeVar("Report")
 
 # Two duty runs of one application exclude each other by the leader lock; the later one waits this long.
 PATIENCE = timedelta(seconds=20)
-RETRY_PAUSE = timedelta(milliseconds=500)
 
 
 @dg.op(description="Creates the tables and the leases that are missing for the stream's shards.")
 def sync_shards(context: dg.OpExecutionContext, application: KclApplication) -> None:
     """Compare ListShards with the lease table, under the leader's lock, and create what is missing."""
-    application.tables().create()
+    application.tables().create(application.clock(), _candidate(context))
     report = _as_leader(context, application, application.sync_shards().run_once)
     if report is None:
         return
@@ -60,7 +57,7 @@ class RebalanceConfig(dg.Config):
 @dg.op(description="Gives leases without a live owner to live workers, and evens out the load.")
 def assign_leases(context: dg.OpExecutionContext, application: KclApplication, config: RebalanceConfig) -> None:
     """Plan again on fresh rows with the sensor's observations, under the leader's lock, and carry the plan out."""
-    assignment: AssignLeases = application.assign_leases()
+    assignment = application.assign_leases()
     seen = load(config.observations)
     report = _as_leader(context, application, lambda: assignment.apply(assignment.look(seen, balance=config.balance)))
     if report is None:
@@ -74,18 +71,16 @@ def _as_leader(
     context: dg.OpExecutionContext, application: KclApplication, duty: Callable[[], Report]
 ) -> Report | None:
     """Run ``duty`` under the leader's lock; None, and a clear line in the log, if somebody else leads."""
-    clock, pause = application.clock(), StopSignal()
-    election = application.election(f"dagster-{context.run_id[:8]}")
-    deadline = clock.monotonic() + PATIENCE.total_seconds()
-    while True:
-        outcome = run_as_leader(election, clock, duty)
-        if not isinstance(outcome, NotLeading):
-            return outcome
-        if clock.monotonic() >= deadline:
-            context.log.info("nothing done: %s leads and sees to this", outcome.leader or "nobody")
-            _put_metadata(context, {"leader": outcome.leader or "nobody"})
-            return None
-        pause.wait(RETRY_PAUSE)
+    outcome = run_as_leader(application.election(_candidate(context)), application.clock(), duty, patience=PATIENCE)
+    if isinstance(outcome, NotLeading):
+        context.log.info("nothing done: %s leads and sees to this", outcome.leader or "nobody")
+        _put_metadata(context, {"leader": outcome.leader or "nobody"})
+        return None
+    return outcome
+
+
+def _candidate(context: dg.OpExecutionContext) -> str:
+    return f"dagster-{context.run_id[:8]}"
 
 
 def _put_metadata(context: dg.OpExecutionContext, metadata: Mapping[str, Any]) -> None:

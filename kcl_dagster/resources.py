@@ -13,6 +13,7 @@ from kcl_core.config import KclConfig
 from kcl_core.coordinator.cleanup import CleanUpLeases
 from kcl_core.coordinator.tables import ApplicationTables
 from kcl_core.election.leader import LeaderElection
+from kcl_core.leases.identity import new_version
 from kcl_core.streams.api import StreamAddress
 from kcl_core.streams.signed_http import KinesisHttp
 from kcl_core.sync.shard_sync import SyncShards
@@ -20,6 +21,8 @@ from kcl_dagster.settings import PipelineConfig, Settings, load_settings
 from kcl_dagster.spark.closed_windows import ClosedWindows
 from kcl_dagster.spark.table import RecordTable, TransactionNames
 from kcl_dagster.spark.worker import StreamWorker
+
+DUTY_LOCK_SECONDS = 15.0
 
 
 class KclApplication(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -98,12 +101,17 @@ class KclApplication(dg.ConfigurableResource):  # type: ignore[type-arg]
         return AssignLeases(tables.leases, tables.worker_metrics, self.clock(), self.config())
 
     def election(self, worker_id: str) -> LeaderElection:
-        """Return a candidate for the leader's lock."""
+        """Return a candidate for the leader's lock, for one short run.
+
+        The lock that it takes expires soon: a run that was killed must not keep the next ones out for
+        longer than they wait. Observers, Java KCL's too, go by the duration in the item.
+        """
         return LeaderElection(
             self.tables().lock,
             self.clock(),
+            new_version,
             worker_id=worker_id,
-            lease_duration=self.config().leases.leader_lease_duration.total_seconds(),
+            lease_duration=DUTY_LOCK_SECONDS,
         )
 
     def record_table(self) -> RecordTable:

@@ -7,8 +7,8 @@ from typing import Any
 
 import dagster as dg
 
+from kcl_core.assignment.observations import dump, load
 from kcl_core.errors import KclError, TableMissingError
-from kcl_core.leases.sightings import dump, load
 from kcl_dagster.fleet import SlotRun, plan_fleet
 from kcl_dagster.jobs import rebalance_job, shard_sync_job
 from kcl_dagster.names import REASON_TAG, SLOT_TAG, raw_table_key

@@ -23,6 +23,9 @@ class LeaseManagementConfig(Section):
     lease_assignment_interval_millis: PositiveInt | None = None
     """Pause between two assignment runs of the leader. Default: twice the failover time."""
 
+    lease_assignment_strategy: Literal["WORKER_UTILIZATION_AWARE", "LEASE_COUNT_BASED"] = "WORKER_UTILIZATION_AWARE"
+    """Whether leases go where utilisation is lowest, or each worker gets an equal number of them."""
+
     max_leases_for_worker: PositiveInt | None = None
     """Most leases one worker may hold; leases beyond the fleet's capacity stay unassigned and are reported."""
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from kcl_core.clock import Clock
 from kcl_core.election.lock import Lock, LockSighting, next_step, see
@@ -29,8 +30,7 @@ class Standing:
 class LeaderElection:
     """Takes the lock, heartbeats it, and takes it over from a leader that has fallen silent.
 
-    Thread-safe: a heartbeat in the background and the work in the foreground may share one. Interval of the
-    calls: at most half of the lease duration.
+    Thread-safe: a heartbeat in the background and the work in the foreground may share one.
     """
 
     def __init__(
@@ -62,6 +62,11 @@ class LeaderElection:
         self._held: Lock | None = None
         self._standing = Standing(None)
         self._mutex = new_mutex()
+
+    @property
+    def heartbeat_interval(self) -> timedelta:
+        """How often to call `run_once`: at a third of the lease duration one lost heartbeat costs nothing."""
+        return timedelta(seconds=self._lease_duration / 3)
 
     @property
     def standing(self) -> Standing:

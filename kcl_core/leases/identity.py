@@ -19,6 +19,11 @@ def new_worker_id(prefix: str | None = None) -> str:
     return f"{prefix or socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
+def new_version() -> str:
+    """Return a text that was never given before: a version number for what is compared by equality only."""
+    return str(uuid.uuid4())
+
+
 def boot_id() -> str:
     """Return an id of this host's present boot: monotonic times may be compared within it only."""
     if _LINUX_BOOT_ID.is_file():
