@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from kcl_core.errors import KinesisRequestError
+from kcl_core.errors import EndpointUnavailableError, KinesisRequestError
 from kcl_core.streams.api import ChildShard, GetRecordsAnswer, KinesisRecord, Shard, StreamSummary
 
 
@@ -47,8 +47,8 @@ class _ChildShard(_Wire):
 class _GetRecords(_Wire):
     records: list[KinesisRecord]
     next_shard_iterator: str | None = None
-    millis_behind_latest: int = 0
-    child_shards: list[_ChildShard] = []
+    millis_behind_latest: int | None = None
+    child_shards: list[_ChildShard] | None = None
 
 
 class _Summary(_Wire):
@@ -84,13 +84,23 @@ def decode_get_records(body: bytes, headers: Mapping[str, str]) -> GetRecordsAns
         headers: of the answer; ``Date`` is Kinesis's clock.
 
     Raises:
+        EndpointUnavailableError: the answer contradicts itself on whether the shard has ended. Nothing of it may be
+            used: a shard finished by mistake is never read again (KCL: KinesisDataFetcher.isValidResult).
         KinesisRequestError: the body is not what the API reference says.
     """
     answer = _decode(_get_records, body, "GetRecords")
+    children = answer.child_shards or []
+    if (answer.next_shard_iterator is None) != bool(children) or not all(child.parent_shards for child in children):
+        raise EndpointUnavailableError(
+            service="Kinesis",
+            operation="GetRecords",
+            cause=f"an answer {'with' if answer.next_shard_iterator else 'without'} a next iterator has the child"
+            f" shards {[(child.shard_id, child.parent_shards) for child in children]}",
+        )
     return GetRecordsAnswer(
         tuple(answer.records),
         answer.next_shard_iterator,
-        answer.millis_behind_latest,
+        answer.millis_behind_latest or 0,
         tuple(
             ChildShard(
                 child.shard_id,
@@ -98,7 +108,7 @@ def decode_get_records(body: bytes, headers: Mapping[str, str]) -> GetRecordsAns
                 int(child.hash_key_range.starting_hash_key),
                 int(child.hash_key_range.ending_hash_key),
             )
-            for child in answer.child_shards
+            for child in children
         ),
         _server_time(headers),
     )

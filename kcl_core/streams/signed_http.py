@@ -13,7 +13,7 @@ import msgspec
 import urllib3
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
-from botocore.exceptions import BotoCoreError
+from botocore.exceptions import BotoCoreError, NoCredentialsError, PartialCredentialsError, ProfileNotFound
 
 from kcl_core.config import AwsConfig
 from kcl_core.errors import (
@@ -79,8 +79,11 @@ class KinesisHttp:
         self._aws = aws
         self._request_timeout = request_timeout
         timeout = urllib3.Timeout(connect=_CONNECT_TIMEOUT_SECONDS, read=request_timeout.total_seconds())
-        # One immediate repetition, and only if nothing came back: a kept connection may have been closed by the server.
-        retries = urllib3.Retry(total=1, connect=1, read=1, redirect=0, status=0, allowed_methods=None)
+        # One immediate repetition if no whole answer came: a kept connection may have been closed by the server.
+        # Every call only reads, so that it may be repeated; a request may so take twice its timeout.
+        retries = urllib3.Retry(
+            total=1, redirect=False, status=0, allowed_methods=None, respect_retry_after_header=False
+        )
         self._pool = urllib3.PoolManager(maxsize=_CONNECTIONS, timeout=timeout, retries=retries)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -104,7 +107,7 @@ class KinesisHttp:
             if token is None:
                 return tuple(shards)
             # The token stands for the stream and the filter; naming them again is an error.
-            arguments = {"NextToken": token, "MaxResults": _SHARDS_PER_PAGE, **_arn(stream)}
+            arguments = {"NextToken": token, "MaxResults": _SHARDS_PER_PAGE}
 
     def get_shard_iterator(self, stream: StreamAddress, shard_id: str, position: IteratorPosition) -> str:
         """Return an iterator, good for five minutes."""
@@ -165,6 +168,14 @@ class KinesisHttp:
             )
             SigV4Auth(credentials.get_frozen_credentials(), "kinesis", region).add_auth(request)
             answer = self._pool.request("POST", endpoint, body=request.data, headers=dict(request.headers.items()))
+        except ProfileNotFound as error:
+            raise ConfigurationError(
+                str(error), setting="aws.profile_name", next_step="correct it, or add the profile to the shared files"
+            ) from error
+        except (NoCredentialsError, PartialCredentialsError) as error:
+            raise ConfigurationError(
+                str(error), setting="AWS credentials", next_step="set up a profile, a role or the AWS_* variables"
+            ) from error
         except (urllib3.exceptions.HTTPError, BotoCoreError) as error:
             raise EndpointUnavailableError(service="Kinesis", operation=operation, cause=str(error)) from error
         if answer.status != _OK:
@@ -205,6 +216,9 @@ def _typed(operation: str, stream: StreamAddress, shard_id: str | None, status: 
         case _ if code in _DENIED:
             error = AccessDeniedError(action=f"kinesis:{operation}", resource=stream.arn or stream.name)
         case "ExpiredIteratorException":
+            error = ExpiredIteratorError(stream=stream.name, shard_id=shard_id)
+        case "InvalidArgumentException" if operation == "GetRecords":
+            # The iterator, its only argument of substance (KCL: PrefetchRecordsPublisher gets a new one too).
             error = ExpiredIteratorError(stream=stream.name, shard_id=shard_id)
         case "ResourceNotFoundException":
             error = StreamGoneError(stream=stream.name, shard_id=shard_id)
