@@ -60,8 +60,7 @@ class StreamWorker:
         self.worker_id = worker_id
         self._tables = ApplicationTables(config, config.aws.dynamodb())
         self._held = HeldLeases(clock, config.leases.failover_time)
-        self._meter = ThroughputMeter(clock)
-        self._metrics = ReportWorkerMetrics(self._tables.worker_metrics, clock, worker_id, config)
+        self._meter = ThroughputMeter(clock, config.leases.renewal_interval.total_seconds())
         self._renewal = RenewLeases(self._tables.leases, self._held, clock, worker_id, throughput=self._meter.rate)
         self._discovery = DiscoverLeases(self._tables.leases, self._held, worker_id)
 
@@ -72,19 +71,21 @@ class StreamWorker:
             KclError: what retrying does not mend. Leases are not given up then: whoever takes them finds out
                 what became of the last batch.
         """
-        self._tables.create(self._clock, stop)
-        self._renewal.recover()
+        self._tables.create(self._clock, self.worker_id, stop)
         batch = self._micro_batch(spark)
+        metrics = ReportWorkerMetrics(self._tables.worker_metrics, self._clock, self.worker_id)
+        self._renewal.recover()
         runtime = Runtime(self._clock)
-        leases, assignment = self._config.leases, self._config.assignment
-        runtime.start("metrics", self._metrics.run_once, assignment.worker_metrics_reporter_freq)
+        leases = self._config.leases
+        runtime.start("metrics", metrics.run_once, self._config.assignment.reporter_period)
         runtime.start("renewal", self._renewal.run_once, leases.renewal_interval)
         runtime.start("discovery", self._discovery.run_once, leases.discovery_interval)
         try:
             batches, rows = self._consume(batch, runtime, stop, on_batch)
         finally:
             runtime.stop()
-        return WorkerReport(self.worker_id, batches, rows, self._give_up())
+        metrics.withdraw()
+        return WorkerReport(self.worker_id, batches, rows, self._release())
 
     def _consume(
         self, batch: MicroBatch, runtime: Runtime, stop: StopSignal, on_batch: Callable[[BatchReport], None]
@@ -111,9 +112,8 @@ class StreamWorker:
             stop.wait(max(pause, SHORTEST_PAUSE))
         return batches, rows
 
-    def _give_up(self) -> tuple[str, ...]:
-        """Withdraw from assignment, then release the leases, so that others take them at once."""
-        self._metrics.withdraw()
+    def _release(self) -> tuple[str, ...]:
+        """Give the leases up, so that others are given them at once; return their keys."""
         released = []
         for lease in self._held.all():
             if not isinstance(self._tables.leases.evict(lease), Refused):
