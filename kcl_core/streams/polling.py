@@ -15,6 +15,8 @@ from kcl_core.streams.kpl import UserRecord
 class ReadLimits:
     """Where a read stops at the latest; the last answer may overshoot the first two.
 
+    The record at the start position, which is read again, does not count: a read goes on until it has seen more.
+
     Attributes:
         max_records: Kinesis records.
         max_bytes: bytes of their data.
@@ -70,9 +72,14 @@ def read_pages(
         yield answer
         if answer.next_shard_iterator is None or answer.millis_behind_latest == 0:
             return
-        records += len(answer.records)
-        size += sum(len(record.data) for record in answer.records)
-        if records >= limits.max_records or size >= limits.max_bytes or clock.monotonic() >= limits.deadline:
+        new = [record for record in answer.records if record.sequence_number != start.sequence_number]
+        records += len(new)
+        size += sum(len(record.data) for record in new)
+        # Records of 10 MiB fill an answer alone: to stop at the one at the start would be to read it for ever.
+        progress = bool(new) or not answer.records
+        if progress and (
+            records >= limits.max_records or size >= limits.max_bytes or clock.monotonic() >= limits.deadline
+        ):
             return
         if answer.records:
             position = IteratorPosition("AFTER_SEQUENCE_NUMBER", answer.records[-1].sequence_number)
