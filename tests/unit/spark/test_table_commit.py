@@ -327,5 +327,6 @@ def test_a_plan_raises_every_transaction_it_touches_and_forgets_no_lease(
 
 
 def test_a_lease_cannot_be_committed_twice_at_once() -> None:
+    empty: dict[str, int] = {}
     with pytest.raises(ValueError, match="twice at once"):
-        plan_commit({}.get, NAMES, [batch("a", 1), batch("a", 2)])
+        plan_commit(empty.get, NAMES, [batch("a", 1), batch("a", 2)])
