@@ -176,6 +176,19 @@ class KinesisRequestError(KclError):
         self.message = message
 
 
+class ShardReadError(KclError):
+    """A shard cannot be read, and repeating will not change that; its lease keeps its checkpoint."""
+
+    def __init__(self, *, lease_key: str, kind: str, cause: str) -> None:
+        super().__init__(
+            f"lease {lease_key!r} cannot be read: {kind}: {cause}",
+            next_step="do what the cause asks for, then start the worker again",
+        )
+        self.lease_key = lease_key
+        self.kind = kind
+        self.cause = cause
+
+
 class ShardGraphError(KclError):
     """ListShards gave shards that contradict each other; nothing was written."""
 

@@ -82,5 +82,4 @@ def pause_after(failures: int) -> timedelta:
     """Return how long a place stays empty after so many failures in a row."""
     if failures <= 1:
         return timedelta(0)
-    doublings: int = min(failures - 2, 10)
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2**doublings)
+    return min(LONGEST_PAUSE, FIRST_PAUSE * (1 << min(failures - 2, 10)))

@@ -32,8 +32,8 @@ class Materializations:
 
     def take(self, report: BatchReport) -> None:
         """Add what a batch committed; tell Dagster if the interval is over."""
-        for problem in report.problems:
-            self._context.log.warning("%s: %s: %s", problem.lease_key, problem.kind, problem.message)
+        for each in report.problems:
+            self._context.log.warning("%s: %s", each.lease_key, each.problem.message)
         if report.version is not None:
             for window, lineage in lineage_of_commit(report.committed, report.version).items():
                 known = self._pending.get(window)

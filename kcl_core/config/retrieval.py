@@ -23,3 +23,8 @@ class PollingConfig(Section):
     def idle_time_between_reads(self) -> timedelta:
         """Pause between two reads of one shard."""
         return timedelta(milliseconds=self.idle_time_between_reads_in_millis)
+
+    @property
+    def kinesis_request_timeout(self) -> timedelta:
+        """How long one request may take."""
+        return timedelta(milliseconds=self.kinesis_request_timeout_millis)

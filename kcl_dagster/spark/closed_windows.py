@@ -43,7 +43,9 @@ class ClosedWindowsLook:
 class ClosedWindows:
     """Compares what every lease has reached with the windows of the table. Writes nothing."""
 
-    def __init__(self, leases: LeaseTable, table: RecordTable, names: TransactionNames, config: SparkPathConfig) -> None:
+    def __init__(
+        self, leases: LeaseTable, table: RecordTable, names: TransactionNames, config: SparkPathConfig
+    ) -> None:
         self._leases = leases
         self._table = table
         self._names = names

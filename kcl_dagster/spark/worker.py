@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from kcl_core.clock import Clock
 from kcl_core.config import KclConfig
+from kcl_core.consumer.checkpointer import Checkpointer
 from kcl_core.coordinator.tables import ApplicationTables
 from kcl_core.errors import KclError
 from kcl_core.leases.discovery import DiscoverLeases
@@ -20,9 +21,11 @@ from kcl_core.metrics.throughput import ThroughputMeter
 from kcl_core.runtime import Runtime, StopSignal
 from kcl_core.streams.api import StreamAddress
 from kcl_core.streams.signed_http import KinesisHttp
-from kcl_dagster.spark.batch import BatchReport, MicroBatch
+from kcl_dagster.spark.batch import BatchReport, LeaseDoor, MicroBatch
 from kcl_dagster.spark.config import SparkPathConfig
-from kcl_dagster.spark.table import RecordTable
+from kcl_dagster.spark.fetch import FetchSettings
+from kcl_dagster.spark.session import parallelism
+from kcl_dagster.spark.table import RecordTable, TransactionNames
 
 _log = logging.getLogger(__name__)
 
@@ -122,9 +125,21 @@ class StreamWorker:
         return tuple(released)
 
     def _micro_batch(self, spark: SparkSession) -> MicroBatch:
-        stream = StreamAddress(self._config.stream_name, self._config.stream_arn)
-        kinesis = KinesisHttp(self._config.aws)
-        created = kinesis.describe_stream_summary(stream).created
+        config, stream = self._config, StreamAddress(self._config.stream_name, self._config.stream_arn)
+        created = KinesisHttp(config.aws).describe_stream_summary(stream).created
         table = RecordTable(self._pipeline)
         table.create_if_missing()
-        raise NotImplementedError
+        leases = LeaseDoor(
+            self._tables.leases, self._held, Checkpointer(self._tables.leases, self._held), self.worker_id
+        )
+        settings = FetchSettings(
+            aws=config.aws,
+            stream=stream,
+            location=table.location,
+            path=self._pipeline,
+            timestamp=config.initial_position.timestamp,
+            records_per_call=config.polling.max_records,
+            request_timeout=config.polling.kinesis_request_timeout,
+        )
+        names = TransactionNames(config.application_name, config.stream_name, created)
+        return MicroBatch(spark, leases, table, names, settings, cores=parallelism(spark))
