@@ -1,15 +1,22 @@
 """What a commit of the table says of itself in the table's log: who brought which ranges."""
 
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+from deltalake.fs import DeltaStorageHandler
+from pyarrow import fs
 
 from kcl_core.leases.position import ExtendedSequenceNumber
 
 LOG_KEY = "kcl"
 """Key of our JSON text in a Delta commit's ``commitInfo``."""
+
+_FOLDER = "_delta_log"
+_ENTRY_NAME = re.compile(r"(\d{20})\.json")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -102,12 +109,46 @@ def encode_note(note: CommitNote) -> str:
     return msgspec.json.encode(note).decode()
 
 
-def decode_commit(info: dict[str, Any]) -> TableCommit:
-    """Return one entry of `deltalake.DeltaTable.history`."""
+class CommitLog:
+    """The log's own files. `deltalake.DeltaTable.history` cannot be used: it gives no version numbers.
+
+    It counts down from the version that was loaded, but begins at the newest one of the moment.
+    """
+
+    def __init__(self, location: str, storage_options: Mapping[str, str]) -> None:
+        self._files = fs.PyFileSystem(DeltaStorageHandler(location, dict(storage_options)))
+
+    def first_version(self) -> int:
+        """Return the oldest version whose entry is still there."""
+        entries = self._files.get_file_info(fs.FileSelector(_FOLDER))
+        names = (_ENTRY_NAME.fullmatch(entry.base_name) for entry in entries)
+        return min(int(name[1]) for name in names if name)
+
+    def read_from(self, version: int) -> Iterator[TableCommit]:
+        """Yield the commits from ``version`` on, until the present end of the log.
+
+        Commits that say nothing of themselves (no ``commitInfo``; Delta allows it) are left out.
+        """
+        while (text := self._read(version)) is not None:
+            actions = (msgspec.json.decode(line) for line in text.splitlines() if line.strip())
+            info = next((action["commitInfo"] for action in actions if "commitInfo" in action), None)
+            if info is not None:
+                yield _decode_commit(version, info)
+            version += 1
+
+    def _read(self, version: int) -> bytes | None:
+        try:
+            with self._files.open_input_stream(f"{_FOLDER}/{version:020}.json") as stream:
+                return bytes(stream.read())
+        except FileNotFoundError:
+            return None
+
+
+def _decode_commit(version: int, info: dict[str, Any]) -> TableCommit:
     text = info.get(LOG_KEY)
     return TableCommit(
-        info["version"],
-        _EPOCH + timedelta(milliseconds=info["timestamp"]),
-        info["operation"],
+        version,
+        _EPOCH + timedelta(milliseconds=info.get("timestamp", 0)),
+        info.get("operation", ""),
         None if text is None else msgspec.json.decode(text, type=CommitNote),
     )

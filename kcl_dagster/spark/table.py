@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -13,8 +15,8 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
-from kcl_core.errors import ConfigurationError, TableMissingError, TableSchemaError
-from kcl_dagster.spark.commit_log import LOG_KEY, CommitNote, TableCommit, decode_commit, encode_note
+from kcl_core.errors import ConfigurationError, InvariantViolatedError, TableMissingError, TableSchemaError
+from kcl_dagster.spark.commit_log import LOG_KEY, CommitLog, CommitNote, TableCommit, encode_note
 from kcl_dagster.spark.config import SparkPathConfig
 from kcl_dagster.spark.rows import TABLE_SCHEMA
 from kcl_dagster.spark.windows import DATE_COLUMN, PARTITION_COLUMNS, TIME_COLUMN, Window, WindowGrid
@@ -50,12 +52,20 @@ class TransactionNames:
         return f"{self.lease(lease_key)}/reached"
 
 
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A commit that was not made, because another one of the same lease came first."""
+
+    reason: str
+
+
 class TableSnapshot:
     """One version of the table. Does not change, whatever is committed later."""
 
-    def __init__(self, location: str, delta: DeltaTable, grid: WindowGrid) -> None:
+    def __init__(self, location: str, delta: DeltaTable, log: CommitLog, grid: WindowGrid) -> None:
         self.location = location
         self._delta = delta
+        self._log = log
         self._grid = grid
 
     @property
@@ -90,24 +100,27 @@ class TableSnapshot:
 
         Delta keeps a commit's own entry for 30 days (table property ``delta.logRetentionDuration``).
         """
-        limit = None if after is None else max(0, self.version - after)
-        return tuple(decode_commit(info) for info in reversed(self._delta.history(limit)))
+        first = self._log.first_version() if after is None else after + 1
+        return tuple(takewhile(lambda commit: commit.version <= self.version, self._log.read_from(first)))
 
-    def commit(self, files: Iterable[AddAction], transactions: Mapping[str, int], note: CommitNote) -> str | None:
+    def commit(self, files: Iterable[AddAction], transactions: Mapping[str, int], note: CommitNote) -> int | Conflict:
         """Add files and record transactions on top of this snapshot, all or nothing.
 
-        Commits of others that came in between are no obstacle, unless one of them is of a transaction of ``files``'
-        own: `deltalake` compares names only, so whoever calls has compared the numbers with this same snapshot.
+        Commits of others that came in between are no obstacle, unless they recorded one of these transactions too:
+        `deltalake` compares their names only, so the caller has compared the numbers with this same snapshot.
 
         Returns:
-            None if it is committed; what `deltalake` says if it conflicts. After a conflict the commit may be in the
-            table all the same, if its answer was lost on the way: `note` tells.
+            The version of the table that this commit is.
+
+        Raises:
+            InvariantViolatedError: it was accepted, but the log does not show it.
         """
         properties = CommitProperties(
             custom_metadata={LOG_KEY: encode_note(note)},
             max_commit_retries=_REBASES_PER_ATTEMPT,
             app_transactions=[Transaction(name, version) for name, version in transactions.items()],
         )
+        conflict = None
         try:
             self._delta.create_write_transaction(
                 list(files),
@@ -117,8 +130,14 @@ class TableSnapshot:
                 commit_properties=properties,
             )
         except CommitFailedError as error:
-            return str(error)
-        return None
+            conflict = Conflict(str(error))
+        # Looked up even after a conflict: if the answer to a write is lost, its repetition conflicts with itself.
+        for commit in self._log.read_from(self.version + 1):
+            if commit.note is not None and commit.note.fingerprint == note.fingerprint:
+                return commit.version
+        if conflict is None:
+            raise InvariantViolatedError("a commit shows in the log", table=self.location, behind=self.version)
+        return conflict
 
     def _added(self) -> list[tuple[str, tuple[str, str], int]]:
         """Return each file's encoded path, partition values and number of rows."""
@@ -139,6 +158,10 @@ class RecordTable:
         self._storage_options = dict(config.storage_options)
         self._grid = config.grid
 
+    @cached_property
+    def _log(self) -> CommitLog:
+        return CommitLog(self.location, self._storage_options)
+
     def create_if_missing(self) -> None:
         """Create the table, unless it exists; several may try at once.
 
@@ -156,6 +179,8 @@ class RecordTable:
                     configuration={WINDOW_MINUTES_PROPERTY: str(self._grid.minutes)},
                     storage_options=self._storage_options,
                     raise_if_key_not_exists=False,
+                    # Otherwise the slower of two creates it again, as version 1.
+                    commit_properties=CommitProperties(max_commit_retries=0),
                 )
             except DeltaError:
                 # Another one was faster; anything else went wrong if there is still no table.
@@ -169,7 +194,7 @@ class RecordTable:
         Raises:
             TableMissingError: it was not created yet.
         """
-        return TableSnapshot(self.location, self._load(), self._grid)
+        return TableSnapshot(self.location, self._load(), self._log, self._grid)
 
     def _load(self) -> DeltaTable:
         try:

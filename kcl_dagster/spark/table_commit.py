@@ -14,11 +14,11 @@ from typing import Self
 
 from deltalake.transaction import AddAction
 
-from kcl_core.errors import CommitConflictError, InvariantViolatedError
+from kcl_core.errors import CommitConflictError
 from kcl_core.leases.position import ExtendedSequenceNumber
 from kcl_dagster.spark.commit_log import CommitNote, CommittedRange, Fence
 from kcl_dagster.spark.manifest import FileManifest, ShardManifest
-from kcl_dagster.spark.table import RecordTable, TableSnapshot, TransactionNames
+from kcl_dagster.spark.table import Conflict, RecordTable, TransactionNames
 
 # Each attempt is lost to a writer of the same lease, of which there is at most one that is not us.
 _ATTEMPTS = 10
@@ -190,23 +190,20 @@ def commit_leases(
             Recovery finds out.
         TableMissingError: there is no table.
     """
-    cause: str | None = None
+    cause = ""
     for _ in range(_ATTEMPTS):
         snapshot = table.snapshot()
         plan = plan_commit(snapshot.transaction, names, commits)
         fenced = tuple(lease.lease_key for lease in plan.fenced)
         if not plan.accepted:
             return CommitOutcome(None, plan.settled, fenced)
-        note = _note(plan, worker_id)
         files = [add_action(file) for commit in plan.accepted for file in commit.files]
-        cause = snapshot.commit(files, plan.transactions, note)
-        version = _version_of(note, table, snapshot)
-        if version is not None:
+        answer = snapshot.commit(files, plan.transactions, _note(plan, worker_id))
+        if not isinstance(answer, Conflict):
             done = (*(commit.lease_key for commit in plan.accepted), *plan.settled)
-            return CommitOutcome(version, done, fenced)
-        if cause is None:
-            raise InvariantViolatedError("a commit shows in the table's log", table=table.location, note=note)
-    raise CommitConflictError(table=table.location, attempts=_ATTEMPTS, cause=cause or "")
+            return CommitOutcome(answer, done, fenced)
+        cause = answer.reason
+    raise CommitConflictError(table=table.location, attempts=_ATTEMPTS, cause=cause)
 
 
 def fence(table: RecordTable, names: TransactionNames, lease_key: str, number: int, *, worker_id: str = "") -> bool:
@@ -231,7 +228,7 @@ def fence(table: RecordTable, names: TransactionNames, lease_key: str, number: i
         return False
     fences = (Fence(lease_key, number),)
     note = CommitNote(worker_id, _fingerprint([worker_id, name, str(number)]), fences=fences)
-    return snapshot.commit([], {name: number + 1}, note) is None
+    return not isinstance(snapshot.commit([], {name: number + 1}, note), Conflict)
 
 
 def add_action(file: FileManifest) -> AddAction:
@@ -265,17 +262,6 @@ def _note(plan: CommitPlan, worker_id: str) -> CommitNote:
     numbers = [f"{name}={version}" for name, version in plan.transactions.items()]
     ranges = tuple(commit.committed_range for commit in plan.accepted)
     return CommitNote(worker_id, _fingerprint([worker_id, *sorted(paths), *sorted(numbers)]), ranges)
-
-
-def _version_of(note: CommitNote, table: RecordTable, base: TableSnapshot) -> int | None:
-    """Return the version behind ``base`` that carries ``note``; None if there is none.
-
-    Looked up even after a conflict: if the answer to a write is lost, its repetition conflicts with itself.
-    """
-    for commit in table.snapshot().history(after=base.version):
-        if commit.note is not None and commit.note.fingerprint == note.fingerprint:
-            return commit.version
-    return None
 
 
 def _fingerprint(parts: Iterable[str]) -> str:

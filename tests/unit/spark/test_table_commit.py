@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 
 from kcl_core.leases.position import ExtendedSequenceNumber
 from kcl_core.streams.api import ChildShard
+from kcl_dagster.spark.commit_log import CommitNote
 from kcl_dagster.spark.config import SparkPathConfig
 from kcl_dagster.spark.manifest import FileManifest, ShardManifest
 from kcl_dagster.spark.read import reached
 from kcl_dagster.spark.rows import FILE_SCHEMA
-from kcl_dagster.spark.table import RecordTable, TransactionNames
+from kcl_dagster.spark.table import Conflict, RecordTable, TransactionNames
 from kcl_dagster.spark.table_commit import LeaseCommit, commit_leases, fence, plan_commit
 
 CREATED = datetime(2026, 11, 20, 8, 30, 15, 250000, tzinfo=UTC)
@@ -147,8 +148,27 @@ def test_a_commit_on_a_snapshot_older_than_the_fence_conflicts_even_with_other_c
     note = table.snapshot().history()[-1].note
     assert note is not None
     conflict = before.commit([], due.transactions, replace(note, fingerprint="other"))
-    assert conflict is not None
-    assert "oncurrent transaction" in conflict
+    assert isinstance(conflict, Conflict)
+    assert "oncurrent transaction" in conflict.reason
+
+
+def test_a_commit_whose_answer_was_lost_is_found_in_the_log(table: RecordTable) -> None:
+    """Its repetition conflicts with itself; that it is in the table counts."""
+    before = table.snapshot()
+    note = CommitNote("w1", "the same")
+    first = before.commit([], {NAMES.lease("a"): 1}, note)
+    commit_leases(table, NAMES, [batch("b", 1)], worker_id="w2")
+    assert first == before.commit([], {NAMES.lease("a"): 1}, note) == 1
+    assert table.snapshot().version == 2
+
+
+def test_versions_are_right_while_others_commit(table: RecordTable) -> None:
+    older = table.snapshot()
+    commit_leases(table, NAMES, [batch("a", 1)], worker_id="w1")
+    newer = table.snapshot()
+    commit_leases(table, NAMES, [batch("b", 1)], worker_id="w2")
+    assert [(one.version, one.worker_id) for one in older.history()] == [(0, None)]
+    assert [(one.version, one.worker_id) for one in newer.history(after=0)] == [(1, "w1")]
 
 
 def test_what_was_reached_never_goes_back(table: RecordTable) -> None:
