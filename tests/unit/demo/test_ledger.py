@@ -1,4 +1,5 @@
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def test_ranges_hold_exactly_the_numbers_and_are_fewest(numbers: list[int]) -> None:
     ranges = ranges_of(numbers)
     assert list(numbers_of(ranges)) == sorted(set(numbers))
-    assert all(before[1] + 1 < after[0] for before, after in zip(ranges, ranges[1:], strict=False))
+    assert all(before[1] + 1 < after[0] for before, after in pairwise(ranges))
 
 
 def test_what_was_written_is_read_by_shard(tmp_path: Path) -> None:
