@@ -1,5 +1,6 @@
 """Dagster's webserver, daemon and code server as child processes, and questions to its GraphQL."""
 
+import logging
 import os
 import signal
 import socket
@@ -22,6 +23,17 @@ LOOPBACK = "127.0.0.1"
 STARTUP = timedelta(seconds=90)
 SHUTDOWN = timedelta(seconds=20)
 POLL = timedelta(milliseconds=250)
+RUNS_END = timedelta(seconds=20)
+
+ACTIVE_RUNS = """
+query { runsOrError(filter: {statuses: [QUEUED, NOT_STARTED, STARTING, STARTED, CANCELING]}) {
+  ... on Runs { results { runId } } } }
+"""
+TERMINATE_RUNS = """
+mutation ($runIds: [String!]!) { terminateRuns(runIds: $runIds) { __typename } }
+"""
+
+_log = logging.getLogger(__name__)
 
 
 class DagsterServices:
@@ -95,13 +107,14 @@ class DagsterServices:
         return data
 
     def close(self) -> None:
-        """Stop everything that was started, runs included, and return when no process is left."""
+        """End the runs in good order, then everything that was started; return when no process is left."""
+        if self._process.poll() is None:
+            self._end_runs()
         family = self._family()
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
-            _, alive = psutil.wait_procs([psutil.Process(self._process.pid)], timeout=SHUTDOWN.total_seconds())
-            family += [process for process in self._family() if process not in family]
-            del alive
+            psutil.wait_procs([psutil.Process(self._process.pid)], timeout=SHUTDOWN.total_seconds())
+        family += [process for process in self._family() if process not in family]
         _, alive = psutil.wait_procs(family, timeout=2)
         for process in alive:
             process.terminate()
@@ -111,6 +124,23 @@ class DagsterServices:
         psutil.wait_procs(alive, timeout=5)
         self._process.wait(timeout=5)
         self._log.close()
+
+    def _end_runs(self) -> None:
+        """Ask Dagster to terminate what runs, as a user would, and wait: workers give their leases up."""
+        pause, deadline = StopSignal(), self._clock.monotonic() + RUNS_END.total_seconds()
+        try:
+            runs = [run["runId"] for run in self._active_runs()]
+            if runs:
+                self.ask(TERMINATE_RUNS, runIds=runs)
+            while self._active_runs() and self._clock.monotonic() < deadline:
+                pause.wait(POLL)
+        except EndpointUnavailableError:
+            # Dagster does not answer any more; its processes are ended below all the same.
+            _log.warning("Dagster did not end its runs", exc_info=True)
+
+    def _active_runs(self) -> list[dict[str, Any]]:
+        runs: list[dict[str, Any]] = self.ask(ACTIVE_RUNS)["runsOrError"]["results"]
+        return runs
 
     def _family(self) -> list[psutil.Process]:
         """Return the child and all its descendants, also those whose own parent is gone."""

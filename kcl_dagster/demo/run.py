@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,6 +24,7 @@ from kcl_dagster.demo.story import Story
 from kcl_dagster.demo.summary import Kill, Summary, TableFacts, count_windows, read_landed, summarize
 from kcl_dagster.demo.system import REPOSITORY, STREAM, StateFolder, demo_environment, new_state_folder
 from kcl_dagster.settings import Settings, load_settings
+from kcl_dagster.spark.commit_log import TableCommit
 from kcl_dagster.spark.table import RecordTable, TableSnapshot
 
 SHARDS = 2
@@ -195,22 +196,27 @@ def _follow(system: DemoSystem, replay: ReplayProcess) -> Kill | None:
 
 
 def _kill_a_worker(system: DemoSystem, leases: tuple[Lease, ...]) -> Kill | None:
-    """Kill the worker with most unfinished leases, once two workers have committed records; None if it is too early."""
+    """Kill the worker that reads most shards; None if it is too early, because two do not read yet."""
     snapshot = system.snapshot()
-    if snapshot is None:
+    reading = {} if snapshot is None else leases_being_read(leases, snapshot.history())
+    if len(reading) < 2:  # noqa: PLR2004 - a victim and a survivor
         return None
-    committed = {commit.worker_id for commit in snapshot.history() if any(each.rows for each in commit.ranges)}
-    held: dict[str, list[str]] = {}
-    for lease in leases:
-        if lease.actual_owner in committed and not lease.is_finished and lease.actual_owner is not None:
-            held.setdefault(lease.actual_owner, []).append(lease.lease_key)
-    if len(held) < 2:  # noqa: PLR2004 - a victim and a survivor
-        return None
-    victim = max(sorted(held), key=lambda worker: len(held[worker]))
+    victim = max(sorted(reading), key=lambda worker: len(reading[worker]))
     at = system.clock.wall()
     os.kill(process_of(victim), signal.SIGKILL)
-    system.progress.event(f"killed worker {victim} with SIGKILL; it had {', '.join(held[victim])}")
+    system.progress.event(f"killed worker {victim} with SIGKILL; it was reading {', '.join(reading[victim])}")
     return Kill(victim, at)
+
+
+def leases_being_read(leases: Iterable[Lease], history: Iterable[TableCommit]) -> dict[str, list[str]]:
+    """Return the keys of unfinished leases by worker, where the owner has committed records of them."""
+    last = {each.lease_key: commit.worker_id for commit in history for each in commit.ranges if each.rows}
+    reading: dict[str, list[str]] = {}
+    for lease in leases:
+        owner = lease.actual_owner
+        if owner is not None and not lease.is_finished and last.get(lease.lease_key) == owner:
+            reading.setdefault(owner, []).append(lease.lease_key)
+    return reading
 
 
 def process_of(worker_id: str) -> int:
