@@ -27,6 +27,10 @@ MOMENT = datetime(2026, 11, 21, 10, tzinfo=UTC)
 THROTTLED = "ProvisionedThroughputExceededException"
 
 
+def payloads(batches: list[pa.RecordBatch]) -> list[bytes]:
+    return [row["data"] for batch in batches for row in batch.to_pylist()]
+
+
 class CountedPauses(StopSignal):
     """Waits for nothing, and knows how often it was asked to."""
 
@@ -61,7 +65,7 @@ class Source:
         return list(read_shard(self.kinesis, self.query, partition, self.pauses))
 
     def read(self, partition: ShardPartition) -> list[bytes]:
-        return [data for batch in self.batches(partition) for data in batch.column("data").to_pylist()]
+        return payloads(self.batches(partition))
 
 
 @pytest.fixture
@@ -168,8 +172,7 @@ def test_a_read_that_is_throttled_in_the_middle_goes_on_behind_what_it_yielded(s
     assert first.num_rows < 25
     source.aws.kinesis_control.inject("GetRecords", count=2, error=THROTTLED)
     rest = list(reading)
-    found = [data[-2:] for batch in (first, *rest) for data in batch.column("data").to_pylist()]
-    assert found == [b"%02d" % n for n in range(25)]
+    assert [data[-2:] for data in payloads([first, *rest])] == [b"%02d" % n for n in range(25)]
     assert source.pauses.count == 2
 
 
