@@ -20,6 +20,7 @@ _CHECK_EVERY = timedelta(seconds=1)
 
 
 def local_aws(
+    *,
     stream: Annotated[str | None, typer.Option(help="Create this stream.", metavar="NAME")] = None,
     shards: Annotated[int, typer.Option(help="Shards of the stream.", min=1)] = 1,
     kinesis_port: Annotated[int, typer.Option(help="0 takes a free port.", min=0, max=65535)] = 0,

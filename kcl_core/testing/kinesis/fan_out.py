@@ -57,9 +57,8 @@ async def frames(account: Account, subscription: Subscription, content_type: str
             return
         body, position = shard.log.read(position, _EVENT_RECORDS)
         ended = shard.closed is not None and position >= shard.log.end
-        yield event(
-            "SubscribeToShardEvent", _payload(account, stream, shard, body, position, content_type), content_type
-        )
+        payload = encode_answer(_payload(account, stream, shard, body, position), content_type)
+        yield event("SubscribeToShardEvent", payload, content_type)
         if ended or account.now() - subscription.started >= LIFETIME_MILLIS:
             return
         if position >= shard.log.end:
@@ -67,7 +66,7 @@ async def frames(account: Account, subscription: Subscription, content_type: str
             await account.wait(min(HEARTBEAT_SECONDS, max(left, 0)))
 
 
-def _payload(account: Account, stream: Stream, shard: Shard, body: bytes, position: int, content_type: str) -> bytes:
+def _payload(account: Account, stream: Stream, shard: Shard, body: bytes, position: int) -> bytes:
     behind = str(millis_behind(shard, position, account.now())).encode()
     parts = [b'{"Records":[', body, b'],"MillisBehindLatest":', behind]
     if shard.closed is not None and position >= shard.log.end:
@@ -75,4 +74,4 @@ def _payload(account: Account, stream: Stream, shard: Shard, body: bytes, positi
     else:
         # AFTER_SEQUENCE_NUMBER with it continues here, also when the shard is empty or was trimmed up to here.
         parts += [b',"ContinuationSequenceNumber":"', str(shard.sequence_before(position)).encode(), b'"}']
-    return encode_answer(b"".join(parts), content_type)
+    return b"".join(parts)

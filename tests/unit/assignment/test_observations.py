@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcl_core.leases.expiry import Sighting
-from kcl_core.leases.identity import boot_id, new_worker_id
 from kcl_core.assignment.handoff import Handoff
 from kcl_core.assignment.observations import Observations, dump, load
-
+from kcl_core.leases.expiry import Sighting
+from kcl_core.leases.identity import boot_id, new_worker_id
 
 SIGHTINGS = st.builds(Sighting, st.integers(0, 2**62), st.floats(0, 1e9))
 HANDOFFS = st.builds(Handoff, st.text(), st.none() | st.text(), st.floats(0, 1e9))
