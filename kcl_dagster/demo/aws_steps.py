@@ -1,6 +1,6 @@
 """What the demo does to the stream itself: create it, split its widest shard, show who continues whom."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -100,13 +100,23 @@ def plan_split(shards: tuple[Shard, ...], *, stream: str) -> Split:
     return Split(widest.shard_id, middle, f"it takes {share_of_keys(widest):.0%} of the hash keys; split at the middle")
 
 
-def split_widest(client: "KinesisClient", stream: str, clock: Clock, stop: StopSignal) -> Split:
+def split_widest(
+    client: "KinesisClient", stream: str, clock: Clock, stop: StopSignal, *, among: Collection[str] | None = None
+) -> Split:
     """Split the shard that `plan_split` chooses and wait until the stream is ACTIVE again, or ``stop`` is set.
+
+    Args:
+        client: for Kinesis.
+        stream: whose shard is split.
+        clock: for the time-out.
+        stop: ends the wait early.
+        among: ids of the shards to choose from; all by default.
 
     Raises:
         EndpointUnavailableError: the stream is not ACTIVE after two minutes.
     """
-    split = plan_split(list_shards(client, stream), stream=stream)
+    shards = tuple(shard for shard in list_shards(client, stream) if among is None or shard.shard_id in among)
+    split = plan_split(shards, stream=stream)
     client.split_shard(
         StreamName=stream, ShardToSplit=split.shard_id, NewStartingHashKey=str(split.new_starting_hash_key)
     )

@@ -14,7 +14,7 @@ from kcl_core.errors import EndpointUnavailableError, TableMissingError
 from kcl_core.leases.model import Lease
 from kcl_core.runtime import StopSignal
 from kcl_core.testing.server import EmbeddedAws
-from kcl_dagster.demo.aws_steps import create_stream, list_shards
+from kcl_dagster.demo.aws_steps import create_stream, list_shards, split_widest
 from kcl_dagster.demo.dagster_services import DagsterServices
 from kcl_dagster.demo.ledger import read_ledger
 from kcl_dagster.demo.observer import Observer
@@ -32,7 +32,7 @@ SPLIT_AT = 0.3
 KILL_AT = 0.6
 SHORTEST_REPLAY = timedelta(seconds=50)
 # The replay ends a moment before a window does, so that the last window closes soon after the last row.
-END_BEFORE_WINDOW = timedelta(seconds=3)
+END_BEFORE_WINDOW = timedelta(seconds=10)
 LOOK_INTERVAL = timedelta(milliseconds=500)
 START_PATIENCE = timedelta(seconds=120)
 END_PATIENCE = timedelta(minutes=5)
@@ -196,7 +196,10 @@ def _follow(system: DemoSystem, replay: ReplayProcess) -> Kill | None:
 
 
 def _kill_a_worker(system: DemoSystem, leases: tuple[Lease, ...]) -> Kill | None:
-    """Kill the worker that reads most shards; None if it is too early, because two do not read yet."""
+    """Kill the worker that reads most shards, and split one of them; None if it is too early: two do not read yet.
+
+    Nobody reads the shard to its end while its owner is dead, so it is shard sync that creates the children's leases.
+    """
     snapshot = system.snapshot()
     reading = {} if snapshot is None else leases_being_read(leases, snapshot.history())
     if len(reading) < 2:  # noqa: PLR2004 - a victim and a survivor
@@ -205,6 +208,9 @@ def _kill_a_worker(system: DemoSystem, leases: tuple[Lease, ...]) -> Kill | None
     at = system.clock.wall()
     os.kill(process_of(victim), signal.SIGKILL)
     system.progress.event(f"killed worker {victim} with SIGKILL; it was reading {', '.join(reading[victim])}")
+    kinesis = system.aws.config().kinesis()
+    split = split_widest(kinesis, STREAM, system.clock, system.stop, among=reading[victim])
+    system.progress.event(f"split {split.shard_id}, which has no reader now")
     return Kill(victim, at)
 
 
@@ -238,9 +244,9 @@ def _what_is_missing(
     waiting = [window.partition_key for window in rows if window.partition_key not in computed]
     if waiting:
         return f"waiting for windows to close and their statistics: {', '.join(waiting)}"
-    finished = [lease.lease_key for lease in leases if lease.is_finished]
-    if finished:
-        return f"waiting for lease cleanup to delete {', '.join(finished)}"
+    shards = list_shards(system.aws.config().kinesis(), STREAM)
+    if {shard.shard_id for shard in shards} <= {lease.lease_key for lease in leases}:
+        return "waiting for lease cleanup to delete the lease of a finished shard"
     return None
 
 
