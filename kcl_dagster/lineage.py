@@ -15,8 +15,6 @@ SHARD_COLUMNS = dg.TableSchema(
     columns=[
         dg.TableColumn("shard", "string"),
         dg.TableColumn("parents", "string", description="shards that it continues"),
-        dg.TableColumn("first sequence number", "string"),
-        dg.TableColumn("last sequence number", "string"),
         dg.TableColumn("rows", "int", description="user records"),
         dg.TableColumn("bytes", "int", description="of the user records' data"),
         dg.TableColumn("files", "int"),
@@ -24,6 +22,8 @@ SHARD_COLUMNS = dg.TableSchema(
         dg.TableColumn("last arrival", "string", description="UTC"),
         dg.TableColumn("lease counter", "int", description="of the lease when its last batch was prepared"),
         dg.TableColumn("behind latest (ms)", "int", description="age of the position read up to, against the tip"),
+        dg.TableColumn("first sequence number", "string"),
+        dg.TableColumn("last sequence number", "string"),
     ]
 )
 
@@ -163,8 +163,6 @@ def _row(shard: ShardLineage) -> dg.TableRecord:
         {
             "shard": shard.shard_id,
             "parents": ", ".join(shard.parents),
-            "first sequence number": shard.first_sequence_number,
-            "last sequence number": shard.last_sequence_number,
             "rows": shard.rows,
             "bytes": shard.data_bytes,
             "files": shard.files,
@@ -172,5 +170,7 @@ def _row(shard: ShardLineage) -> dg.TableRecord:
             "last arrival": f"{shard.last_arrival:%Y-%m-%d %H:%M:%S}",
             "lease counter": shard.lease_counter,
             "behind latest (ms)": shard.millis_behind_latest,
+            "first sequence number": shard.first_sequence_number,
+            "last sequence number": shard.last_sequence_number,
         }
     )

@@ -35,12 +35,10 @@ def build_sensors(interval_seconds: int, downstream: Sequence[dg.AssetsDefinitio
         downstream: assets to run on each closed window of the raw table.
     """
 
-    def running(
-        look: Callable[..., dg.SensorResult], name: str, target: dg.JobDefinition | dg.AssetSelection, purpose: str
-    ) -> dg.SensorDefinition:
+    def running(look: Callable[..., dg.SensorResult], name: str, job: Any, purpose: str) -> dg.SensorDefinition:
         return dg.sensor(
             name=name,
-            target=target,
+            job=job,  # of any kind: Dagster does not export the type of asset jobs
             minimum_interval_seconds=interval_seconds,
             default_status=dg.DefaultSensorStatus.RUNNING,
             description=purpose,
@@ -62,9 +60,9 @@ def build_sensors(interval_seconds: int, downstream: Sequence[dg.AssetsDefinitio
         def look_for_closed(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
             return look_for_closed_windows(context, application, keys)
 
-        selection = dg.AssetSelection.assets(*keys)
         purpose = "Runs what depends on the raw table, on each closed window."
-        sensors.append(running(look_for_closed, "closed_window_sensor", selection, purpose))
+        job = dg.define_asset_job("closed_window", dg.AssetSelection.assets(*keys), description=purpose)
+        sensors.append(running(look_for_closed, "closed_window_sensor", job, purpose))
     return sensors
 
 
