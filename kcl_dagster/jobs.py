@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 import dagster as dg
 from pydantic import Field
 
+from kcl_core.assignment.assign_leases import AssignmentReport
 from kcl_core.assignment.observations import load
 from kcl_core.coordinator.duties import NotLeading, run_as_leader
 from kcl_dagster.names import ROLE_TAG
 from kcl_dagster.resources import KclApplication
+from kcl_dagster.workers import ended_workers
 
 Report = TypeVar("Report")
 
@@ -58,8 +60,12 @@ class RebalanceConfig(dg.Config):
 def assign_leases(context: dg.OpExecutionContext, application: KclApplication, config: RebalanceConfig) -> None:
     """Plan again on fresh rows with the sensor's observations, under the leader's lock, and carry the plan out."""
     assignment = application.assign_leases()
-    seen = load(config.observations)
-    report = _as_leader(context, application, lambda: assignment.apply(assignment.look(seen, balance=config.balance)))
+    seen, ended = load(config.observations), ended_workers(context.instance)
+
+    def duty() -> AssignmentReport:
+        return assignment.apply(assignment.look(seen, balance=config.balance, ended=ended))
+
+    report = _as_leader(context, application, duty)
     if report is None:
         return
     for move in report.moved:

@@ -13,7 +13,7 @@ from kcl_dagster.fleet import SlotRun, plan_fleet
 from kcl_dagster.jobs import rebalance_job, shard_sync_job
 from kcl_dagster.names import REASON_TAG, SLOT_TAG, raw_table_key
 from kcl_dagster.resources import KclApplication
-from kcl_dagster.workers import worker_job
+from kcl_dagster.workers import ended_workers, worker_job
 
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -96,7 +96,8 @@ def look_for_moves(context: dg.SensorEvaluationContext, application: KclApplicat
     cursor: dict[str, Any] = json.loads(context.cursor) if context.cursor else {"turn": 0, "seen": ""}
     balance = cursor["turn"] % application.config().assignment.variance_balancing_frequency == 0
     try:
-        look = application.assign_leases().look(load(cursor["seen"]), balance=balance)
+        ended = ended_workers(context.instance)
+        look = application.assign_leases().look(load(cursor["seen"]), balance=balance, ended=ended)
     except TableMissingError as error:
         return dg.SensorResult(skip_reason=f"table {error.table} does not exist yet", cursor=context.cursor)
     except KclError as error:

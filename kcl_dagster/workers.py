@@ -17,6 +17,8 @@ from kcl_dagster.spark.batch import BatchReport
 from kcl_dagster.spark.session import open_session
 from kcl_dagster.spark.windows import Window
 
+ENDED_RUNS_LOOKED_AT = 100
+
 
 class Materializations:
     """Collects what was committed and tells Dagster at intervals: an event per window, not one per batch."""
@@ -116,3 +118,13 @@ def consume(context: dg.OpExecutionContext, application: KclApplication) -> None
 def worker_job() -> None:
     """One op, for as long as the worker lives."""
     consume()
+
+
+def ended_workers(instance: dg.DagsterInstance) -> frozenset[str]:
+    """Return the ids of the workers whose runs have ended, however they ended; of the most recent runs only.
+
+    Dagster learns of a killed process within a second, observers of a lease only after the failover time.
+    """
+    ended = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
+    runs = instance.get_runs(dg.RunsFilter(job_name=worker_job.name, statuses=ended), limit=ENDED_RUNS_LOOKED_AT)
+    return frozenset(run.tags[WORKER_TAG] for run in runs if WORKER_TAG in run.tags)

@@ -1,7 +1,7 @@
 """AssignLeases: looks at leases and workers, plans who should have what, and writes it."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from kcl_core.assignment.fleet import ActiveWorker, Bystander, Fleet, LeaseView, Utilisation
@@ -66,12 +66,15 @@ class AssignLeases:
         self._seen = Observations()
         self._turn = 0
 
-    def look(self, seen: Observations, *, balance: bool) -> FleetLook:
+    def look(self, seen: Observations, *, balance: bool, ended: Collection[str] = ()) -> FleetLook:
         """Plan from the tables as they are now.
 
         Args:
             seen: of the last look on the same clock; nothing owned can be expired at a first look.
             balance: whether to even out load, besides placing leases without a live owner.
+            ended: ids of workers that whoever started them knows to have ended. Their leases are placed without
+                waiting for the failover time, and they are given none. Should one of them live after all, it loses
+                its leases as it does to any other assignment: at its next renewal or checkpoint.
 
         Raises:
             TableMissingError: the application has no tables yet.
@@ -87,18 +90,21 @@ class AssignLeases:
         allowed = self._config.handoff.timeout.total_seconds() + failover
         handoffs = observe_handoffs(leases, seen.handoffs, now, allowed)
         silent = expired(sightings, now, failover)
-        workers, bystanders = judge_workers(metrics.workers, self._clock.wall().timestamp(), config)
+        gone = frozenset(ended)
+        reporting = [row for row in metrics.workers if row.worker_id not in gone]
+        workers, bystanders = judge_workers(reporting, self._clock.wall().timestamp(), config)
+        bystanders += tuple(Bystander(row.worker_id, "has ended") for row in metrics.workers if row.worker_id in gone)
         bystanders += tuple(Bystander(row.key, f"its row cannot be read: {row.reason}") for row in metrics.broken)
         views = tuple(
             LeaseView(
                 lease,
                 sightings[lease.lease_key].since,
-                is_expired=lease.actual_owner is not None and lease.lease_key in silent,
+                is_expired=lease.actual_owner is not None and (lease.lease_key in silent or lease.actual_owner in gone),
                 handoff=handoffs.get(lease.lease_key),
             )
             for lease in sorted(leases, key=lambda lease: lease.lease_key)
         )
-        fleet = Fleet(workers, views, bystanders, now)
+        fleet = Fleet(workers, views, bystanders, now, gone)
         oldest = self._clock.wall() - config.stale_worker_metrics_entry_cleanup_duration
         stale = tuple(row for row in metrics.workers if row.last_update < oldest.timestamp())
         return FleetLook(fleet, self._plan(fleet, balance=balance), Observations(sightings, handoffs), stale)

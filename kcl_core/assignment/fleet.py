@@ -43,7 +43,8 @@ class LeaseView:
 
     Attributes:
         since: monotonic second at which its counter was first seen as it is now.
-        is_expired: whether the counter has stood still for the failover time, though somebody owns the lease.
+        is_expired: whether somebody owns the lease, but its counter has stood still for the failover time or that
+            worker is known to have ended.
         handoff: the handoff under way, else None.
     """
 
@@ -85,12 +86,14 @@ class Fleet:
         leases: sorted by key.
         bystanders: workers that report and get nothing.
         now: monotonic second of the snapshot, on the clock of ``LeaseView.since`` and of the handoffs' deadlines.
+        ended: ids of workers known to have ended; their leases count as expired at once.
     """
 
     workers: tuple[ActiveWorker, ...]
     leases: tuple[LeaseView, ...]
     bystanders: tuple[Bystander, ...] = ()
     now: float = 0.0
+    ended: frozenset[str] = frozenset()
 
     @property
     def available(self) -> tuple[LeaseView, ...]:
@@ -101,6 +104,8 @@ class Fleet:
         """Say why the lease needs an owner."""
         if view.owner is None:
             return "no owner"
+        if view.owner in self.ended:
+            return f"{view.owner} has ended"
         return f"{view.owner} silent for {self.now - view.since:.0f} s"
 
     def finish_plan(
