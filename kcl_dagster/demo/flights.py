@@ -29,7 +29,6 @@ from kcl_dagster.demo.aws_steps import Split
 from kcl_dagster.demo.ledger import LedgerWriter
 from kcl_dagster.demo.producer import Pace, Producer, Row, replay
 from kcl_dagster.demo.system import APPLICATION, STREAM
-from kcl_dagster.settings import config_file
 
 MONTHS_VARIABLE = "DEMO_MONTHS"
 ALL_MONTHS = frozenset(range(1, 13))
@@ -114,7 +113,7 @@ def main(
 ) -> None:
     """Replay the flights into a stream; progress is one line of JSON per step."""
     clock, stop = SystemClock(), _stop_on_signals()
-    config = load_config(config_file(), application_name=APPLICATION, stream_name=stream)
+    config = load_config(None, application_name=APPLICATION, stream_name=stream)
     flights = load_flights(months_wanted())
     total = None if trickle else len(flights)
     pace = Pace(total, TRICKLE_PER_SECOND if trickle else len(flights) / duration)

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -100,7 +100,7 @@ def running_system(console: Console, stop: StopSignal) -> Iterator[DemoSystem | 
         progress.event(f"state folder {state.root.relative_to(REPOSITORY)}")
         progress.step("starting embedded AWS and Dagster")
         aws = stack.enter_context(EmbeddedAws.start(log_dir=state.logs))
-        os.environ.update({**aws.environment(), **demo_environment(state, now)})
+        stack.enter_context(_environment({**aws.environment(), **demo_environment(state, now)}))
         create_stream(aws.config().kinesis(), STREAM, SHARDS, clock, stop)
         dagster = stack.enter_context(DagsterServices(state.dagster_home, REPOSITORY, {}, clock))
         settings = load_settings(None)
@@ -112,6 +112,21 @@ def running_system(console: Console, stop: StopSignal) -> Iterator[DemoSystem | 
         table = RecordTable(settings.pipeline)
         yield DemoSystem(state, settings, aws, dagster, observer, Story(), table, progress, clock, stop)
         progress.step("stopping")
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables, which all that is started inherits; restore them at exit."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def run_demo(console: Console, stop: StopSignal) -> Summary | None:
