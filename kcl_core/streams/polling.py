@@ -29,6 +29,10 @@ class ReadLimits:
     deadline: float
     records_per_call: int = 10_000
 
+    def are_reached(self, records: int, size: int, now: float) -> bool:
+        """Whether a read that took so many records and bytes by monotonic second ``now`` stops."""
+        return records >= self.max_records or size >= self.max_bytes or now >= self.deadline
+
 
 def read_pages(
     kinesis: KinesisApi,
@@ -41,17 +45,17 @@ def read_pages(
     timestamp: datetime | None = None,
     shard_iterator: str | None = None,
 ) -> Iterator[GetRecordsAnswer]:
-    """Yield answers until the shard's tip or end, or a limit, is reached; at least one.
+    """Yield answers of one shard until its tip or end, or a limit, is reached; at least one.
 
     A read from a sequence number begins with that record itself, because the position may lie within an
     aggregate (KCL: KinesisDataFetcher); `behind` removes what is before the position.
 
     Args:
-        kinesis: where to read.
-        stream: whose shard it is.
+        kinesis: where to read, a shard of ``stream``.
+        stream: its address.
         shard_id: which shard.
         start: the position to go on behind; not SHARD_END.
-        limits: where to stop.
+        limits: where to stop, by ``clock``.
         clock: for the deadline.
         timestamp: for ``start`` AT_TIMESTAMP, aware.
         shard_iterator: continues exactly behind ``start``; saves a call. May have expired.
@@ -60,15 +64,10 @@ def read_pages(
         StreamThrottledError: the shard's quota is used up for now; what was yielded before stays good.
         StreamGoneError: the stream or the shard does not exist (any more).
     """
-    position = _iterator_position(start, timestamp)
-    iterator = shard_iterator or kinesis.get_shard_iterator(stream, shard_id, position)
+    position, iterator = _iterator_position(start, timestamp), shard_iterator
     records = size = 0
     while True:
-        try:
-            answer = kinesis.get_records(stream, iterator, limits.records_per_call)
-        except ExpiredIteratorError:
-            iterator = kinesis.get_shard_iterator(stream, shard_id, position)
-            answer = kinesis.get_records(stream, iterator, limits.records_per_call)
+        answer = _get_records(kinesis, stream, shard_id, (iterator, position), limits.records_per_call)
         yield answer
         if answer.next_shard_iterator is None or answer.millis_behind_latest == 0:
             return
@@ -76,10 +75,7 @@ def read_pages(
         records += len(new)
         size += sum(len(record.data) for record in new)
         # Records of 10 MiB fill an answer alone: to stop at the one at the start would be to read it for ever.
-        progress = bool(new) or not answer.records
-        if progress and (
-            records >= limits.max_records or size >= limits.max_bytes or clock.monotonic() >= limits.deadline
-        ):
+        if (new or not answer.records) and limits.are_reached(records, size, clock.monotonic()):
             return
         if answer.records:
             position = IteratorPosition("AFTER_SEQUENCE_NUMBER", answer.records[-1].sequence_number)
@@ -92,6 +88,19 @@ def behind(users: Iterable[UserRecord], start: ExtendedSequenceNumber) -> list[U
         return list(users)
     place = (int(start.sequence_number), start.sub_sequence_number)
     return [user for user in users if (int(user.sequence_number), user.sub_sequence_number) > place]
+
+
+def _get_records(
+    kinesis: KinesisApi, stream: StreamAddress, shard_id: str, place: tuple[str | None, IteratorPosition], limit: int
+) -> GetRecordsAnswer:
+    """Read by the iterator, or from the position if there is none that is still good."""
+    iterator, position = place
+    if iterator is not None:
+        try:
+            return kinesis.get_records(stream, iterator, limit)
+        except ExpiredIteratorError:
+            pass  # after five minutes, or if somebody else made it
+    return kinesis.get_records(stream, kinesis.get_shard_iterator(stream, shard_id, position), limit)
 
 
 def _iterator_position(start: ExtendedSequenceNumber, timestamp: datetime | None) -> IteratorPosition:
