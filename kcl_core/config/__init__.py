@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -65,7 +65,7 @@ class KclConfig(BaseSettings):
     assignment: WorkerUtilizationAwareAssignmentConfig = WorkerUtilizationAwareAssignmentConfig()
     handoff: GracefulLeaseHandoffConfig = GracefulLeaseHandoffConfig()
     polling: PollingConfig = PollingConfig()
-    pipeline: Mapping[str, JsonValue] = {}
+    pipeline: Mapping[str, Any] = {}
     """Settings of `kcl_dagster`, which checks them; the library itself reads none of them."""
 
     @property
