@@ -12,12 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 from support.pipeline import Killed, Pipeline, Worker, kill_at
 
+from kcl_core.errors import ShardReadError
 from kcl_core.leases.model import Lease
 from kcl_core.leases.table import Refused
 from kcl_core.streams.kpl import AggregateEntry, aggregate
 from kcl_core.testing.fixtures import KinesisStream
 from kcl_core.testing.server import EmbeddedAws
 from kcl_dagster.spark.batch import Step
+from kcl_dagster.spark.read import reached
 
 pytestmark = pytest.mark.spark
 
@@ -100,6 +102,81 @@ def test_a_batch_without_records_commits_nothing_and_keeps_the_positions(
     report = worker.batch.run_once()
     assert (report.version, report.rows, report.left_out) == (None, 0, ())
     assert {lease.lease_key: lease.checkpoint for lease in worker.held.all()} == before
+
+
+def test_idle_shards_tell_the_table_how_far_they_are_without_touching_their_positions(
+    pipeline: Pipeline, spark: SparkSession
+) -> None:
+    """Otherwise a shard without records would keep every window open."""
+    worker = Worker(pipeline, spark, "w1")
+    worker.take_all()
+    worker.drain()
+    keys = [lease.lease_key for lease in worker.held.all() if not lease.is_finished]
+    before = pipeline.leases.scan().leases
+    watermarks = reached(pipeline.table.snapshot(), pipeline.names, keys)
+    idle = Worker(pipeline, spark, "w1")
+    for lease in before:
+        idle.held.acquire(lease)
+    rows = pipeline.rows()
+    assert idle.batch.run_once().committed == ()
+    moved = reached(pipeline.table.snapshot(), pipeline.names, keys)
+    assert len(moved) == len(keys) == 2
+    assert all(moved[key] >= at for key, at in watermarks.items())
+    assert (pipeline.leases.scan().leases, pipeline.rows()) == (before, rows)
+    version = pipeline.table.snapshot().version
+    idle.batch.run_once()
+    window = pipeline.path.grid.window_at
+    again = reached(pipeline.table.snapshot(), pipeline.names, keys)
+    same_windows = all(window(again[key]) == window(moved[key]) for key in keys)
+    assert (pipeline.table.snapshot().version == version) == same_windows
+
+
+def test_a_lease_that_is_asked_for_is_handed_over_between_batches(pipeline: Pipeline, spark: SparkSession) -> None:
+    worker = Worker(pipeline, spark, "w1")
+    worker.take_all()
+    worker.batch.run_once()
+    lease = worker.held.get("shardId-000000000001")
+    assert lease is not None
+    asked = pipeline.leases.initiate_graceful_handoff(lease, "next")
+    assert not isinstance(asked, Refused)
+    worker.held.update(asked)
+    report = worker.batch.run_once()
+    assert report.transferred == ("shardId-000000000001",)
+    row = pipeline.leases.get("shardId-000000000001")
+    assert row is not None
+    assert (row.lease_owner, row.checkpoint_owner, row.checkpoint) == ("next", None, lease.checkpoint)
+    assert worker.held.get("shardId-000000000001") is None
+
+
+def test_iterators_last_from_batch_to_batch(
+    pipeline: Pipeline, spark: SparkSession, kinesis_stream: KinesisStream, embedded_aws: EmbeddedAws
+) -> None:
+    """Kinesis allows five GetShardIterator calls per second and shard; a batch needs none."""
+    worker = Worker(pipeline, spark, "w1")
+    worker.take_all()
+    worker.drain()
+    asked = embedded_aws.kinesis_control.status().calls["GetShardIterator"]
+    put(kinesis_stream, "second", 10)
+    worker.drain()
+    assert embedded_aws.kinesis_control.status().calls["GetShardIterator"] == asked
+    assert pipeline.payloads() == sent(("first", 30), ("second", 10))
+
+
+def test_a_shard_that_may_not_be_read_is_told_loudly_after_the_others_are_committed(
+    pipeline: Pipeline, spark: SparkSession, embedded_aws: EmbeddedAws
+) -> None:
+    worker = Worker(pipeline, spark, "w1")
+    worker.take_all()
+    embedded_aws.kinesis_control.inject("GetRecords", error="AccessDeniedException")
+    report = worker.batch.run_once()
+    ((refused, other),) = [
+        (each.lease_key, lease.lease_key) for each in report.problems for lease, _ in report.committed
+    ]
+    assert {refused, other} == {"shardId-000000000001", "shardId-000000000002"}
+    with pytest.raises(ShardReadError, match=refused):
+        report.raise_hopeless()
+    worker.drain()
+    assert pipeline.payloads() == sent(("first", 30))
 
 
 @pytest.mark.parametrize("step", list(Step))

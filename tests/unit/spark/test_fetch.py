@@ -1,5 +1,6 @@
 """What a Spark task does, without Spark: read ranges, write files and report, also when Kinesis refuses."""
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,26 @@ def test_what_was_read_before_a_refusal_counts(
         manifest = reader.read()
         assert reader.data(manifest) == [b"0", b"1", b"2"]
         assert (manifest.problem.kind if manifest.problem else None) == problem
+
+
+def test_a_disk_that_refuses_is_a_problem_of_what_would_be_written_to_it(
+    reader: Reader, kinesis_stream: KinesisStream
+) -> None:
+    """Here a file lies where the folder of a window belongs. Nothing of the read counts, for good."""
+    put(kinesis_stream, 2)
+    window = reader.read().files[0].window
+    reader.root /= "other"
+    reader.settings = replace(reader.settings, location=str(reader.root))
+    obstacle = reader.root / window.folder.partition("/")[0]
+    reader.root.mkdir()
+    obstacle.touch()
+    refused = reader.read()
+    assert refused.problem is not None
+    assert not refused.problem.retryable
+    assert str(reader.root) in refused.problem.message
+    assert (refused.advanced, refused.files, refused.reached) == (False, (), None)
+    obstacle.unlink()
+    assert reader.data(reader.read()) == [b"0", b"1"]
 
 
 def test_ranges_of_one_task_share_the_time_and_one_failure_stays_one(

@@ -152,7 +152,7 @@ def test_throttling_and_outages_are_waited_for_without_a_record_twice_or_left_ou
     control.inject("GetRecords", error="InternalFailure")
     control.inject("GetRecords", error="ExpiredIteratorException")
     assert source.read(partition) == [*(b"%d" % n for n in range(20)), b"u0", b"u1", b"u2"]
-    assert source.pauses.count == 5
+    assert source.pauses.count == 6
 
 
 def test_the_plan_waits_too(source: Source) -> None:
