@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from kcl_core.consumer.checkpointer import Checkpointer
 from kcl_core.consumer.shard_end import finish_shard
-from kcl_core.errors import ShardReadError
+from kcl_core.errors import ShardReadError, StreamGoneError
 from kcl_core.leases.held import HeldLeases
 from kcl_core.leases.model import Lease
 from kcl_core.leases.position import ExtendedSequenceNumber
@@ -25,7 +25,8 @@ from kcl_dagster.spark.table_commit import LeaseCommit, commit_leases, fence
 
 _log = logging.getLogger(__name__)
 
-# Each round of a recovery either decides or finds that another writer decided; two are enough, the third is for luck.
+# A round decides, or fences, or finds that another writer came in between. That writer can only commit the one number
+# it prepared, so the third round decides; a lease that is still undecided then is skipped until the next batch.
 _RECOVERY_ROUNDS = 3
 
 
@@ -75,6 +76,17 @@ class BatchReport:
         """User records committed."""
         return sum(manifest.rows for _, manifest in self.committed)
 
+    def raise_hopeless(self) -> None:
+        """Raise if a lease has a problem that repeating does not mend; to be called once the report is recorded.
+
+        Raises:
+            ShardReadError: names the first such lease. What the batch could read is committed all the same.
+        """
+        for each in self.problems:
+            # A shard that is gone is no reason to stop: its lease goes with the next lease cleanup.
+            if not each.problem.retryable and each.problem.kind != StreamGoneError.__name__:
+                raise ShardReadError(lease_key=each.lease_key, kind=each.problem.kind, cause=each.problem.message)
+
 
 @dataclass(slots=True)
 class _Outcome:
@@ -123,10 +135,9 @@ class MicroBatch:
         self._unblocked: set[str] = set()
 
     def run_once(self) -> BatchReport:
-        """Run one batch.
+        """Run one batch. Leases that could not be read are in the report, see `BatchReport.raise_hopeless`.
 
         Raises:
-            ShardReadError: Kinesis refuses to let a shard be read, for good. What could be read is committed.
             CommitConflictError: the batch is read again by the next run.
             TableThrottledError: the same; recovery decides what is half done.
             EndpointUnavailableError: the same.
@@ -149,7 +160,6 @@ class MicroBatch:
         self._remember(manifests, outcome)
         self._record_idle(manifests)
         problems = tuple(LeaseProblem(m.lease_key, m.problem) for m in manifests if m.problem is not None)
-        self._raise_hopeless(problems)
         return BatchReport(
             committed=tuple(outcome.committed),
             version=outcome.version,
@@ -276,9 +286,3 @@ class MicroBatch:
                 return
             if plan.number is not None:
                 fence(self._table, self._names, key, plan.number, worker_id=self._leases.worker_id)
-
-    def _raise_hopeless(self, problems: tuple[LeaseProblem, ...]) -> None:
-        # A shard that is gone is no reason to stop: its lease goes with the next lease cleanup.
-        for each in problems:
-            if not each.problem.retryable and each.problem.kind != "StreamGoneError":
-                raise ShardReadError(lease_key=each.lease_key, kind=each.problem.kind, cause=each.problem.message)

@@ -17,7 +17,14 @@ from kcl_core.streams.kpl import UserRecord, deaggregate
 from kcl_core.streams.polling import ReadLimits, behind, read_pages
 from kcl_core.streams.signed_http import KinesisHttp
 from kcl_dagster.spark.config import SparkPathConfig
-from kcl_dagster.spark.manifest import MANIFEST_DDL, FetchProblem, ShardManifest, decode_manifest, encode_manifest
+from kcl_dagster.spark.manifest import (
+    MANIFEST_DDL,
+    FetchProblem,
+    FileManifest,
+    ShardManifest,
+    decode_manifest,
+    encode_manifest,
+)
 from kcl_dagster.spark.ranges import BatchPlan, LeaseRange
 from kcl_dagster.spark.window_files import WindowFiles, open_filesystem
 
@@ -54,7 +61,7 @@ def fetch_batch(spark: SparkSession, plan: BatchPlan, settings: FetchSettings) -
     A task that Spark repeats writes files of its own, so only what the manifests name may be committed.
 
     Raises:
-        pyspark.errors.PySparkException: a task failed otherwise than by an answer of Kinesis.
+        pyspark.errors.PySparkException: a task failed otherwise than by Kinesis or the table's file system.
     """
     task = FetchTask(plan.tasks, settings)
     count = len(plan.tasks)
@@ -99,8 +106,40 @@ def _fetch(
     kinesis: KinesisApi, planned: LeaseRange, settings: FetchSettings, clock: SystemClock, *, deadline: float
 ) -> ShardManifest:
     filesystem, root = open_filesystem(settings.location, settings.path.storage_options)
-    stream, grid = settings.stream, settings.path.grid
-    files = WindowFiles(filesystem, root, grid, clock, stream=stream.name, shard_id=planned.shard_id)
+    files = WindowFiles(
+        filesystem, root, settings.path.grid, clock, stream=settings.stream.name, shard_id=planned.shard_id
+    )
+    try:
+        read = _read(kinesis, planned, settings, files, clock, deadline=deadline)
+        return read.manifest(planned, files.close())
+    except OSError as error:
+        files.abandon()
+        # A disk names its reason, and it will not pass by itself: full, read-only, forbidden. An object store has
+        # none of those numbers, and may be better in a while.
+        problem = FetchProblem(type(error).__name__, f"{settings.location}: {error}", error.errno is None)
+        return ShardManifest(
+            lease_key=planned.lease_key,
+            shard_id=planned.shard_id,
+            start=planned.start,
+            end=planned.start,
+            problem=problem,
+        )
+
+
+def _read(
+    kinesis: KinesisApi,
+    planned: LeaseRange,
+    settings: FetchSettings,
+    files: WindowFiles,
+    clock: SystemClock,
+    *,
+    deadline: float,
+) -> "_Read":
+    """Read one range into ``files``.
+
+    Raises:
+        OSError: the table's file system refused.
+    """
     limits = ReadLimits(
         settings.path.max_records_per_shard, settings.path.max_bytes_per_shard, deadline, settings.records_per_call
     )
@@ -108,11 +147,10 @@ def _fetch(
     if planned.hash_key_range is not None:
         low, high = planned.hash_key_range.starting, planned.hash_key_range.ending
     read = _Read(planned.start)
-    problem: FetchProblem | None = None
     try:
         for answer in read_pages(
             kinesis,
-            stream,
+            settings.stream,
             planned.shard_id,
             planned.start,
             limits=limits,
@@ -128,17 +166,18 @@ def _fetch(
     except StreamThrottledError as error:
         # In the middle of a backlog that is the shard's ordinary pace; the next batch goes on.
         if read.answer is None:
-            problem = FetchProblem(type(error).__name__, str(error), error.retryable)
+            read.problem = FetchProblem(type(error).__name__, str(error), error.retryable)
     except KclError as error:
-        problem = FetchProblem(type(error).__name__, str(error), error.retryable)
-    return read.manifest(planned, files, problem)
+        read.problem = FetchProblem(type(error).__name__, str(error), error.retryable)
+    return read
 
 
 class _Read:
-    """How far a read has come."""
+    """How far a read has come, and what stopped it early."""
 
     def __init__(self, start: ExtendedSequenceNumber) -> None:
         self.answer: GetRecordsAnswer | None = None
+        self.problem: FetchProblem | None = None
         self._end = start
         self._records = 0
         self._last_arrival: float | None = None
@@ -155,8 +194,13 @@ class _Read:
         self._records += len(answer.records)
         self._last_arrival = last.approximate_arrival_timestamp
 
-    def manifest(self, planned: LeaseRange, files: WindowFiles, problem: FetchProblem | None) -> ShardManifest:
-        """Complete the files and describe the read."""
+    def manifest(self, planned: LeaseRange, files: tuple[FileManifest, ...]) -> ShardManifest:
+        """Describe the read.
+
+        Args:
+            planned: what was to be read.
+            files: what it was written to.
+        """
         answer = self.answer
         millis = None if self._last_arrival is None else round(self._last_arrival * 1000)
         shard_end = answer is not None and answer.at_shard_end
@@ -173,8 +217,8 @@ class _Read:
             server_time=None if answer is None else answer.server_time,
             last_arrival=None if millis is None else _EPOCH + timedelta(milliseconds=millis),
             next_iterator=None if answer is None else answer.next_shard_iterator,
-            files=files.close(),
-            problem=problem,
+            files=files,
+            problem=self.problem,
         )
 
 

@@ -1,6 +1,7 @@
 """Writing user records of one lease as Parquet files, one per window, where the table expects its files."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -109,6 +110,16 @@ class WindowFiles:
             )
         self._open.clear()
         return tuple(manifests)
+
+    def abandon(self) -> None:
+        """Let go of the files after the file system refused; no commit will name them, so nobody ever reads them."""
+        for file in self._open.values():
+            # What is wrong has been said already; a second refusal of the same kind says nothing new.
+            with suppress(OSError):
+                file.writer.close()
+            with suppress(OSError):
+                file.sink.close()
+        self._open.clear()
 
     def _write_window(self, window: Window, rows: list[tuple[int, UserRecord]]) -> None:
         file = self._open.get(window) or self._open_file(window)

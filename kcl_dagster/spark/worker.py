@@ -110,6 +110,7 @@ class StreamWorker:
             rows += report.rows
             for lease, manifest in report.committed:
                 self._meter.add(lease.lease_key, manifest.data_bytes)
+            report.raise_hopeless()
             spent = timedelta(seconds=self._clock.monotonic() - began)
             pause = SHORTEST_PAUSE if report.has_backlog else self._config.polling.idle_time_between_reads - spent
             stop.wait(max(pause, SHORTEST_PAUSE))
