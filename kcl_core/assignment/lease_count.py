@@ -44,7 +44,8 @@ def _fill(
     to_place = deque(fleet.available)
     moves: dict[str, Move] = {}
     for worker_id in sorted(held, key=lambda worker_id: (len(held[worker_id]), worker_id)):
-        while to_place and len(held[worker_id]) < limit:
+        # A lease that goes back to its silent owner does not add to what that worker has.
+        while to_place and len(held[worker_id]) - (to_place[0].owner == worker_id) < limit:
             view = to_place.popleft()
             if view.owner in held:
                 held[view.owner].remove(view)
