@@ -45,7 +45,7 @@ class Reader:
         (manifest,) = fetch_ranges(self.kinesis, (planned,), self.settings)
         return manifest
 
-    def data(self, manifest: ShardManifest) -> list[bytes]:
+    def data(self, manifest: ShardManifest) -> list[bytes | None]:
         tables = [parquet.ParquetFile(self.root / file.path).read() for file in manifest.files]
         return [data for table in tables for data in table.column("data").to_pylist()]
 
