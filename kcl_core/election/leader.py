@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from kcl_core.clock import Clock
-from kcl_core.election.lock import Lock, LockSighting, next_step, see
+from kcl_core.election.lock import Lock, LockSighting, Step, next_step, see
 from kcl_core.election.lock_table import LockTable
 from kcl_core.runtime import new_mutex
 
@@ -59,7 +59,8 @@ class LeaderElection:
         self._worker_id = worker_id
         self._lease_duration = lease_duration
         self._seen = seen
-        self._held: Lock | None = None
+        # Usually one. A write whose answer was lost adds its version: the next read tells which one is there.
+        self._own_versions: set[str] = set()
         self._standing = Standing(None)
         self._mutex = new_mutex()
 
@@ -90,42 +91,50 @@ class LeaderElection:
 
         Raises:
             TableMissingError: there is no table yet.
-            EndpointUnavailableError: retry; what `standing` says stays true until its time is over.
+            EndpointUnavailableError: retry; what `standing` says stays true until its time is over. Should the lock
+                have been written all the same, the next run finds it and goes on with it.
         """
         with self._mutex:
             asked = self._clock.monotonic()
             seen = self.watch()
             won = self._try(seen, asked)
             if won is not None:
-                self._held, self._seen = won, LockSighting(won, self._clock.monotonic())
+                self._own_versions = {won.record_version_number}
+                self._seen = LockSighting(won, self._clock.monotonic())
                 self._standing = Standing(self._worker_id, mine_until=asked + self._lease_duration)
             else:
-                self._held = None
                 self._standing = Standing(None if seen is None else seen.lock.owner_name)
             return self._standing
 
     def release(self) -> bool:
         """Give the lock up at once; False if it was not held (any more)."""
         with self._mutex:
-            held, self._held, self._standing = self._held, None, Standing(None)
-            if held is None or not self._table.delete(held):
-                return False
-            self._seen = None
-            return True
+            versions, self._own_versions, self._standing = self._own_versions, set(), Standing(None)
+            released = any(self._table.delete(self._lock(version)) for version in versions)
+            if released:
+                self._seen = None
+            return released
+
+    def _lock(self, version: str) -> Lock:
+        return Lock(self._worker_id, version, self._lease_duration)
 
     def _try(self, seen: LockSighting | None, asked: float) -> Lock | None:
         """Return the lock as this worker holds it now, or None if it does not."""
-        wanted = Lock(self._worker_id, self._new_version(), self._lease_duration)
-        held = self._held
-        step = next_step(seen, held.record_version_number if held else None, asked)
-        if step == "create":
-            won = self._table.create(wanted)
-        elif step == "take released":
-            won = self._table.take_released(wanted)
-        elif step == "heartbeat" and held is not None:
-            won = self._table.heartbeat(wanted, held=held)
-        elif step == "take expired" and seen is not None:
-            won = self._table.take_expired(wanted, seen=seen.lock)
-        else:
-            won = False
-        return wanted if won else None
+        step = next_step(seen, self._own_versions, asked)
+        if step == "wait":
+            return None
+        wanted = self._lock(self._new_version())
+        self._own_versions.add(wanted.record_version_number)
+        if self._write(step, wanted, seen):
+            return wanted
+        self._own_versions.discard(wanted.record_version_number)
+        return None
+
+    def _write(self, step: Step, wanted: Lock, seen: LockSighting | None) -> bool:
+        if seen is None or step == "create":
+            return self._table.create(wanted)
+        if step == "take released":
+            return self._table.take_released(wanted)
+        if step == "heartbeat":
+            return self._table.heartbeat(wanted, held=self._lock(seen.lock.record_version_number))
+        return self._table.take_expired(wanted, seen=seen.lock)

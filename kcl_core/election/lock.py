@@ -1,6 +1,6 @@
 """The leader's lock and the decision whether it may be taken. Pure; the item itself is in `lock_table`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -71,21 +71,21 @@ def see(lock: Lock | None, earlier: LockSighting | None, now: float) -> LockSigh
     return earlier if earlier is not None and earlier.lock == lock else LockSighting(lock, now)
 
 
-def next_step(seen: LockSighting | None, held_version: str | None, asked: float) -> Step:
+def next_step(seen: LockSighting | None, own_versions: Collection[str], asked: float) -> Step:
     """Return what a candidate does about the lock as it has seen it.
 
     A lock has expired when *this* observer saw its version unchanged for more than the owner's whole lease duration.
 
     Args:
         seen: the sighting, None if there is no lock.
-        held_version: the version that the candidate itself wrote last, None if it does not hold the lock. A process
-            restarted under the same worker id does not own its old lock.
+        own_versions: versions that the candidate itself wrote, or may have written. A process restarted under the
+            same worker id has written none yet: it does not own its old lock.
         asked: monotonic second before the read, so that a slow read never shortens the wait.
     """
     if seen is None:
         return "create"
     if seen.lock.is_released:
         return "take released"
-    if seen.lock.record_version_number == held_version:
+    if seen.lock.record_version_number in own_versions:
         return "heartbeat"
     return "take expired" if asked - seen.since > seen.lock.lease_duration else "wait"

@@ -30,6 +30,9 @@ class LockTable:
 
     Every method raises `TableThrottledError` and `EndpointUnavailableError` (retry; after the latter it is not known
     whether a write happened), `TableMissingError` and `AccessDeniedError`.
+
+    The AWS client repeats a request whose answer was lost; should the first one have been carried out, the repeated
+    one fails its condition. Versions are unique, so that such a write is known by the version it left.
     """
 
     def __init__(self, client: "DynamoDBClient", location: TableLocation) -> None:
@@ -61,7 +64,7 @@ class LockTable:
         """Give the lock that is held a new version; False if it is not held any more."""
         changes = Changes(set={_DURATION: _millis(lock), _VERSION: {"S": lock.record_version_number}})
         outcome = update_item(self._client, self._location, LOCK_KEY, changes, self._is_held(held))
-        return not isinstance(outcome, ConditionFailed)
+        return self._is_written(lock, outcome)
 
     def delete(self, held: Lock) -> bool:
         """Delete the lock that is held; False if it is not held any more."""
@@ -77,7 +80,13 @@ class LockTable:
             # Tells KCL 3.5 what the row is; older versions look at the key alone.
             ENTITY_TYPE: {"S": "LEADER"},
         }
-        return not isinstance(put_item(self._client, self._location, item, expected), ConditionFailed)
+        return self._is_written(lock, put_item(self._client, self._location, item, expected))
+
+    def _is_written(self, lock: Lock, outcome: Item | ConditionFailed) -> bool:
+        if not isinstance(outcome, ConditionFailed):
+            return True
+        found = outcome.item or {}
+        return found.get(_VERSION) == {"S": lock.record_version_number} and found.get(_RELEASED) != _YES
 
     def _exists(self) -> dict[str, Any]:
         return dict(self._location.key(LOCK_KEY))

@@ -1,8 +1,10 @@
 """The leader's lock: never two leaders, and a silent one is followed after its own promised time."""
 
+import contextlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -14,9 +16,10 @@ from kcl_core.dynamodb.schema import create_table
 from kcl_core.election.leader import LeaderElection
 from kcl_core.election.lock import Lock, LockSighting, next_step, see
 from kcl_core.election.lock_table import LockTable
-from kcl_core.errors import TableSchemaError
+from kcl_core.errors import EndpointUnavailableError, TableSchemaError
 from kcl_core.runtime import StopSignal
 from kcl_core.simulation.clock import VirtualClock
+from kcl_core.testing.server import EmbeddedAws
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -52,6 +55,87 @@ def test_the_first_candidate_leads_and_the_second_learns_who_does(lock_table: Lo
     assert first.run_once().leads(clock.monotonic())
     standing = second.run_once()
     assert (standing.leader, standing.leads(clock.monotonic())) == ("first", False)
+
+
+def test_of_ten_candidates_at_once_exactly_one_leads(embedded_aws: EmbeddedAws, location: TableLocation) -> None:
+    clock = VirtualClock()
+    tables = [LockTable(embedded_aws.config().dynamodb(), location) for _ in range(10)]
+    candidates = [candidate(table, clock, f"w{n}") for n, table in enumerate(tables)]
+    with ThreadPoolExecutor(len(candidates)) as pool:
+        standings = list(pool.map(LeaderElection.run_once, candidates))
+    assert sum(standing.leads(clock.monotonic()) for standing in standings) == 1
+
+
+def test_a_heartbeat_seen_by_an_observer_starts_its_wait_anew(lock_table: LockTable) -> None:
+    clock = VirtualClock()
+    leader, heir = candidate(lock_table, clock, "leader"), candidate(lock_table, clock, "heir")
+    leader.run_once()
+    heir.run_once()
+    clock.advance(DURATION - 1)
+    leader.run_once()
+    clock.advance(2)
+    assert heir.run_once().leader == "leader"
+    clock.advance(DURATION)
+    assert heir.run_once().leader == "leader"
+    clock.advance(0.1)
+    assert heir.run_once().leads(clock.monotonic())
+
+
+def test_of_two_heirs_of_a_silent_leader_the_later_write_is_refused(lock_table: LockTable) -> None:
+    clock = VirtualClock()
+    candidate(lock_table, clock, "silent").run_once()
+    heirs = [candidate(lock_table, clock, name) for name in ("one", "two")]
+    expired = heirs[0].watch()
+    heirs[1].watch()
+    assert expired is not None
+    clock.advance(DURATION + 1)
+    assert heirs[0].run_once().leads(clock.monotonic())
+    assert heirs[1].run_once().leader == "one"
+    assert not lock_table.take_expired(Lock("two", "late", DURATION), seen=expired.lock)
+
+
+@pytest.mark.parametrize("operation", ["PutItem", "UpdateItem"])
+def test_a_request_that_was_repeated_after_it_had_been_carried_out_has_won(
+    embedded_aws: EmbeddedAws, location: TableLocation, operation: str
+) -> None:
+    """The AWS client repeats by itself what was not answered; the repeated request fails its condition."""
+    client, clock, sent = embedded_aws.config().dynamodb(), VirtualClock(), count()
+
+    def ask_again(**_: object) -> Any:
+        return 0.0 if next(sent) == 0 else None
+
+    leader = candidate(LockTable(client, location), clock, "leader")
+    if operation == "UpdateItem":
+        leader.run_once()
+    client.meta.events.register_first(f"needs-retry.dynamodb.{operation}", ask_again)
+    assert leader.run_once().leads(clock.monotonic())
+    assert next(sent) == 2
+    assert leader.run_once().leads(clock.monotonic())
+
+
+@pytest.mark.parametrize("runs_before", [0, 1, 3])
+def test_a_leader_goes_on_with_a_lock_whose_writing_was_not_answered(runs_before: int) -> None:
+    clock, table = VirtualClock(), _MemoryTable()
+    leader = candidate(table, clock, "leader")
+    for _ in range(runs_before):
+        leader.run_once()
+    table.loses_answers = True
+    with pytest.raises(EndpointUnavailableError):
+        leader.run_once()
+    table.loses_answers = False
+    assert leader.run_once().leads(clock.monotonic())
+
+
+def test_a_lock_whose_writing_was_not_answered_is_released_too() -> None:
+    clock, table = VirtualClock(), _MemoryTable()
+    leader = candidate(table, clock, "leader")
+    leader.run_once()
+    table.loses_answers = True
+    with pytest.raises(EndpointUnavailableError):
+        leader.run_once()
+    table.loses_answers = False
+    assert leader.release()
+    assert table.read() is None
 
 
 def test_a_heartbeat_keeps_the_lock_for_ever(lock_table: LockTable) -> None:
@@ -136,7 +220,7 @@ def test_a_lock_released_by_java_without_deleting_it_is_taken(
 ) -> None:
     item = {"ownerName": "java", "leaseDuration": "120000", "recordVersionNumber": "x", "isReleased": "1"}
     stored = {"key": {"S": "Leader"}, **{name: {"S": value} for name, value in item.items()}}
-    dynamodb.put_item(TableName=location.table_name, Item=stored)  # type: ignore[arg-type]
+    dynamodb.put_item(TableName=location.table_name, Item=stored)
     clock = VirtualClock()
     assert candidate(lock_table, clock, "ours").run_once().leads(clock.monotonic())
 
@@ -151,7 +235,7 @@ def test_a_foreign_row_in_the_locks_place_is_an_error_that_names_it(
 
 @given(LOCKS, TIMES, TIMES)
 def test_a_lock_held_by_others_is_touched_only_when_expired_or_released(lock: Lock, since: float, wait: float) -> None:
-    step = next_step(LockSighting(lock, since), None, since + wait)
+    step = next_step(LockSighting(lock, since), (), since + wait)
     assert (step == "take released") == lock.is_released
     if not lock.is_released:
         assert step == ("take expired" if (since + wait) - since > lock.lease_duration else "wait")
@@ -170,13 +254,26 @@ def test_the_time_of_a_lock_counts_from_its_first_sight(
         assert seen.since == (earlier.since if earlier is not None and earlier.lock == lock else now)
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.floats(0, 40)), max_size=60))
-def test_there_are_never_two_leaders_whatever_the_schedule(schedule: list[tuple[int, float]]) -> None:
-    """Each step one candidate runs and time passes; a table in memory, with the conditions of the real one."""
+@given(st.sampled_from(["a", "b"]), st.sampled_from(["1", "2"]), TIMES)
+def test_an_own_lock_is_heartbeated_however_long_it_was_silent(owner: str, version: str, wait: float) -> None:
+    assert next_step(LockSighting(Lock(owner, version, 30), 0.0), {"1", "2"}, wait) == "heartbeat"
+
+
+STEPS = st.tuples(st.integers(0, 2), st.sampled_from(["run", "run", "answer lost", "release"]), st.floats(0, 40))
+
+
+@given(st.lists(STEPS, max_size=60))
+def test_there_are_never_two_leaders_whatever_the_schedule(schedule: list[tuple[int, str, float]]) -> None:
+    """Each step one candidate acts and time passes; a table in memory, with the conditions of the real one."""
     clock, table = VirtualClock(), _MemoryTable()
     candidates = [candidate(table, clock, f"w{n}", 30.0) for n in range(3)]
-    for chosen, wait in schedule:
-        candidates[chosen].run_once()
+    for chosen, act, wait in schedule:
+        table.loses_answers = act == "answer lost"
+        if act == "release":
+            candidates[chosen].release()
+        else:
+            with contextlib.suppress(EndpointUnavailableError):
+                candidates[chosen].run_once()
         leaders = [each for each in candidates if each.standing.leads(clock.monotonic())]
         assert len(leaders) <= 1
         clock.advance(wait)
@@ -185,6 +282,7 @@ def test_there_are_never_two_leaders_whatever_the_schedule(schedule: list[tuple[
 class _MemoryTable(LockTable):
     def __init__(self) -> None:
         self._lock: Lock | None = None
+        self.loses_answers = False
 
     def read(self) -> Lock | None:
         return self._lock
@@ -201,7 +299,12 @@ class _MemoryTable(LockTable):
     def heartbeat(self, lock: Lock, *, held: Lock) -> bool:
         return self._replace(lock, allowed=self._lock == held)
 
-    def _replace(self, lock: Lock, *, allowed: bool) -> bool:
+    def delete(self, held: Lock) -> bool:
+        return self._replace(None, allowed=self._lock == held)
+
+    def _replace(self, lock: Lock | None, *, allowed: bool) -> bool:
         if allowed:
             self._lock = lock
+        if self.loses_answers:
+            raise EndpointUnavailableError(service="DynamoDB", operation="PutItem", cause="the answer was lost")
         return allowed
