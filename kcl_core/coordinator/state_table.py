@@ -14,6 +14,11 @@ VERSION_3X = "CLIENT_VERSION_3X"
 VERSION_3X_WITH_ROLLBACK = "CLIENT_VERSION_3X_WITH_ROLLBACK"
 _VERSION_INIT = "CLIENT_VERSION_INIT"
 
+TABLE_MIGRATION_KEY = "TableMigration3.5"
+TABLES_MERGED = "TABLE_MIGRATION_STATUS_COMPLETE"
+TABLES_MERGING = frozenset({"TABLE_MIGRATION_STATUS_DEPLOYED", "TABLE_MIGRATION_STATUS_PENDING"})
+"""While it is one of these, each worker's own settings decide which table it reports to."""
+
 
 class CoordinatorStateTable:
     """The state rows of one application (KCL: CoordinatorStateDAO). Knows DynamoDB; decides nothing.
@@ -28,9 +33,11 @@ class CoordinatorStateTable:
 
     def client_version(self) -> str | None:
         """Return the version that the fleet speaks, such as ``CLIENT_VERSION_3X``; None before any worker started."""
-        item = get_item(self._client, self._location, MIGRATION_KEY)
-        version: str | None = None if item is None else item.get("cv", {}).get("S")
-        return version
+        return self._text(MIGRATION_KEY, "cv")
+
+    def table_migration(self) -> str | None:
+        """Return how far the fleet is in moving its rows to the lease table; None if it has not begun."""
+        return self._text(TABLE_MIGRATION_KEY, "tm")
 
     def start_at_3x(self, modified_by: str, now: datetime) -> bool:
         """Write what the first worker of a new 3.x application writes; False if there is a row already.
@@ -47,6 +54,11 @@ class CoordinatorStateTable:
         }
         outcome = put_item(self._client, self._location, item, {self._location.key_attribute: None})
         return not isinstance(outcome, ConditionFailed)
+
+    def _text(self, key: str, attribute: str) -> str | None:
+        item = get_item(self._client, self._location, key)
+        text: str | None = None if item is None else item.get(attribute, {}).get("S")
+        return text
 
 
 def _entry(version: str, modified_by: str, now: datetime) -> dict[str, Any]:

@@ -6,11 +6,17 @@ from typing import TYPE_CHECKING, Literal
 
 from kcl_core.clock import Clock
 from kcl_core.config import KclConfig
-from kcl_core.coordinator.state_table import VERSION_3X, VERSION_3X_WITH_ROLLBACK, CoordinatorStateTable
+from kcl_core.coordinator.state_table import (
+    TABLES_MERGED,
+    TABLES_MERGING,
+    VERSION_3X,
+    VERSION_3X_WITH_ROLLBACK,
+    CoordinatorStateTable,
+)
 from kcl_core.dynamodb.location import TableLocation
 from kcl_core.dynamodb.schema import Capacity, create_table, describe_table
 from kcl_core.election.lock_table import LockTable
-from kcl_core.errors import ConfigurationError
+from kcl_core.errors import ConfigurationError, TableMissingError
 from kcl_core.leases.table import LeaseTable
 from kcl_core.metrics.table import WorkerMetricsTable
 from kcl_core.runtime import StopSignal
@@ -28,14 +34,17 @@ LEASE_KEY = "leaseKey"
 class ApplicationTables:
     """Where one application keeps its rows: KCL 3.0's three tables, or 3.5's single one.
 
-    Tables that exist decide which: with a coordinator state table it is three; with only a lease table it is the
-    single one (KCL 3.5, table migration status COMPLETE). For a new application the settings decide.
+    Tables that exist decide which: with a coordinator state table it is three, unless KCL 3.5 has moved the fleet to
+    the single one and the old tables are left over; with only a lease table it is the single one. For a new
+    application the settings decide. We take no part in such a move: it waits until our last worker has left, because
+    each reports to the table that Java wants to see empty.
     """
 
     def __init__(self, config: KclConfig, client: "DynamoDBClient") -> None:
         self._config = config
         self._client = client
         self._known_layout: Layout | None = None
+        self._is_merging = False
 
     @cached_property
     def leases(self) -> LeaseTable:
@@ -45,7 +54,9 @@ class ApplicationTables:
     @property
     def worker_metrics(self) -> WorkerMetricsTable:
         """The workers' metrics. Looks up which tables there are, until some are."""
-        return WorkerMetricsTable(self._client, self._metrics_location(self.layout()))
+        location = self._metrics_location(self.layout())
+        also_read = self._metrics_location("single") if self._is_merging else None
+        return WorkerMetricsTable(self._client, location, also_read)
 
     @property
     def lock(self) -> LockTable:
@@ -66,7 +77,9 @@ class ApplicationTables:
         if self._known_layout is not None:
             return self._known_layout
         if describe_table(self._client, self._state_location("three", "")) is not None:
-            self._known_layout = "three"
+            status = self._table_migration()
+            self._is_merging = status in TABLES_MERGING
+            self._known_layout = "single" if status == TABLES_MERGED else "three"
         elif describe_table(self._client, self._lease_location("")) is not None:
             self._known_layout = "single"
         return self._known_layout or self._config.metadata_tables
@@ -100,6 +113,18 @@ class ApplicationTables:
         if not state.start_at_3x(modified_by, clock.wall()):
             self._check_version(state.client_version())
         return tuple(created)
+
+    def _table_migration(self) -> str | None:
+        """Return the status that KCL 3.5 goes by: of the coordinator state table, else of the lease table."""
+        for layout in ("three", "single"):
+            state = CoordinatorStateTable(self._client, self._state_location(layout, "TABLE_MIGRATION"))
+            try:
+                status = state.table_migration()
+            except TableMissingError:
+                continue  # of the two, the coordinator state table is created first
+            if status is not None:
+                return status
+        return None
 
     def _check_version(self, version: str | None) -> None:
         if version not in (VERSION_3X, VERSION_3X_WITH_ROLLBACK):

@@ -1,6 +1,6 @@
 """Rows of worker metrics in DynamoDB, in KCL 3's format."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,9 +44,19 @@ class WorkerMetricsTable:
     `AccessDeniedError`.
     """
 
-    def __init__(self, client: "DynamoDBClient", location: TableLocation) -> None:
+    def __init__(
+        self, client: "DynamoDBClient", location: TableLocation, also_read: TableLocation | None = None
+    ) -> None:
+        """Be the door to the rows at ``location``.
+
+        Args:
+            client: for DynamoDB.
+            location: where this application's own workers report.
+            also_read: where some other workers of a fleet report, while KCL moves it to another table.
+        """
         self._client = client
         self._location = location
+        self._locations = (location,) if also_read is None else (location, also_read)
 
     def write(self, metrics: WorkerMetrics) -> None:
         """Write the worker's own row, whatever was there; attributes of other versions stay."""
@@ -62,26 +72,33 @@ class WorkerMetricsTable:
             raise InvariantViolatedError("an update without a condition is not refused", worker_id=metrics.worker_id)
 
     def scan(self) -> WorkerMetricsScan:
-        """Return all rows, one moment old at most per page."""
+        """Return all rows, one moment old at most per page; of a worker with two rows the later."""
         workers: list[WorkerMetrics] = []
         broken: list[BrokenMetrics] = []
-        for item in scan(self._client, self._location):
-            if not self._location.holds(item):
-                continue
-            key = item[self._location.key_attribute]["S"]
-            try:
-                workers.append(_decode(key, item))
-            except (KeyError, ValueError, IndexError, TypeError) as error:
-                broken.append(BrokenMetrics(key, f"{type(error).__name__}: {error}"))
-        return WorkerMetricsScan(tuple(sorted(workers, key=lambda row: row.worker_id)), tuple(broken))
+        for location in self._locations:
+            for item in scan(self._client, location):
+                if not location.holds(item):
+                    continue
+                key = item[location.key_attribute]["S"]
+                try:
+                    workers.append(_decode(key, item))
+                except (KeyError, ValueError, IndexError, TypeError) as error:
+                    broken.append(BrokenMetrics(key, f"{type(error).__name__}: {error}"))
+        return WorkerMetricsScan(_latest_of_each(workers), tuple(broken))
 
     def delete(self, metrics: WorkerMetrics) -> bool:
         """Delete the row if it was not updated since; False if it was, or is gone."""
-        expected = {
-            **self._location.key(metrics.worker_id),
-            _LAST_UPDATE: {"N": str(metrics.last_update)},
-        }
-        return not isinstance(delete_item(self._client, self._location, metrics.worker_id, expected), ConditionFailed)
+        unchanged = {_LAST_UPDATE: {"N": str(metrics.last_update)}}
+        for location in self._locations:
+            expected = {**location.key(metrics.worker_id), **unchanged}
+            if not isinstance(delete_item(self._client, location, metrics.worker_id, expected), ConditionFailed):
+                return True
+        return False
+
+
+def _latest_of_each(rows: Iterable[WorkerMetrics]) -> tuple[WorkerMetrics, ...]:
+    latest = {row.worker_id: row for row in sorted(rows, key=lambda row: row.last_update)}
+    return tuple(latest[worker_id] for worker_id in sorted(latest))
 
 
 def _numbers(values: tuple[float, ...]) -> dict[str, Any]:
@@ -91,6 +108,10 @@ def _numbers(values: tuple[float, ...]) -> dict[str, Any]:
 def _decode(worker_id: str, item: Mapping[str, Any]) -> WorkerMetrics:
     values = item.get(_VALUES, {"M": {}})["M"]
     ranges = item.get(_RANGE, {"M": {}})["M"]
+    if ranges and _VALUES not in item:
+        # As KCL judges it: ranges beside an empty map of values are fine, ranges without the map are not.
+        message = f"{_RANGE!r} without {_VALUES!r}"
+        raise ValueError(message)
     return WorkerMetrics(
         worker_id=worker_id,
         last_update=int(item[_LAST_UPDATE]["N"]),

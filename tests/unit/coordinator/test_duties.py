@@ -11,7 +11,7 @@ from kcl_core.dynamodb.location import TableLocation
 from kcl_core.dynamodb.schema import create_table
 from kcl_core.election.leader import LeaderElection
 from kcl_core.election.lock_table import LockTable
-from kcl_core.errors import StreamGoneError
+from kcl_core.errors import StreamGoneError, TableMissingError
 from kcl_core.leases.identity import new_version
 from kcl_core.runtime import StopSignal
 
@@ -68,7 +68,8 @@ def test_a_silent_leader_of_a_short_run_is_followed_within_the_patience(lock: Lo
 
 def test_a_long_duty_keeps_the_lock_by_heartbeats(lock: LockTable) -> None:
     def long_duty() -> set[str]:
-        versions, pause, deadline = set(), StopSignal(), CLOCK.monotonic() + 20
+        versions: set[str] = set()
+        pause, deadline = StopSignal(), CLOCK.monotonic() + 20
         while len(versions) < 3:
             held = lock.read()
             assert held is not None
@@ -81,3 +82,35 @@ def test_a_long_duty_keeps_the_lock_by_heartbeats(lock: LockTable) -> None:
     versions = run_as_leader(election(lock, "w", lease_duration=0.6), CLOCK, long_duty)
     assert not isinstance(versions, NotLeading)
     assert len(versions) == 3
+
+
+def test_a_wait_for_the_lock_ends_when_the_process_is_to_end(lock: LockTable) -> None:
+    election(lock, "other").run_once()
+    stop, done = StopSignal(), list[str]()
+    stop.set()
+    outcome = run_as_leader(
+        election(lock, "w"), CLOCK, lambda: done.append("x"), patience=timedelta(hours=1), stop=stop
+    )
+    assert (outcome, done) == (NotLeading("other"), [])
+
+
+def test_two_duties_that_start_together_run_one_after_the_other(lock: LockTable) -> None:
+    """The later one waits; whoever held the lock gives it up at once."""
+    inside: list[str] = []
+
+    def duty() -> bool:
+        outcome = run_as_leader(election(lock, "later"), CLOCK, lambda: inside.append("later"))
+        inside.append("first")
+        return isinstance(outcome, NotLeading) and outcome.leader == "first"
+
+    assert run_as_leader(election(lock, "first"), CLOCK, duty) is True
+    run_as_leader(election(lock, "later"), CLOCK, lambda: inside.append("later"))
+    assert inside == ["first", "later"]
+
+
+def test_without_a_table_for_the_lock_nothing_is_done(dynamodb: "DynamoDBClient", application_name: str) -> None:
+    done: list[str] = []
+    missing = LockTable(dynamodb, TableLocation(application_name, "key"))
+    with pytest.raises(TableMissingError):
+        run_as_leader(election(missing, "w"), CLOCK, lambda: done.append("x"))
+    assert done == []

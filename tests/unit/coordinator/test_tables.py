@@ -15,6 +15,7 @@ from kcl_core.errors import ConfigurationError, TableSchemaError
 from kcl_core.leases.model import Lease
 from kcl_core.leases.position import ExtendedSequenceNumber
 from kcl_core.metrics.model import WorkerMetrics
+from kcl_core.metrics.table import WorkerMetricsTable
 from kcl_core.runtime import StopSignal
 from kcl_core.simulation.clock import VirtualClock
 
@@ -85,6 +86,50 @@ def test_an_application_with_only_a_lease_table_uses_it_for_everything(
     assert tables.lock.read() is None
 
 
+def set_table_migration(dynamodb: "DynamoDBClient", config: KclConfig, status: str) -> None:
+    row = {"key": {"S": "TableMigration3.5"}, "tm": {"S": f"TABLE_MIGRATION_STATUS_{status}"}}
+    dynamodb.put_item(TableName=config.coordinator_state_table_name, Item=row)
+
+
+@pytest.mark.parametrize(
+    ("status", "layout"), [("INIT", "three"), ("DEPLOYED", "three"), ("PENDING", "three"), ("COMPLETE", "single")]
+)
+def test_a_fleet_that_java_moved_to_one_table_is_joined_there_once_the_move_is_complete(
+    dynamodb: "DynamoDBClient", config: KclConfig, status: str, layout: str
+) -> None:
+    """The old tables may be left over: their being there does not mean that anybody still reads them."""
+    ApplicationTables(config, dynamodb).create(SystemClock(), "w")
+    set_table_migration(dynamodb, config, status)
+    assert ApplicationTables(config, dynamodb).layout() == layout
+
+
+def test_a_complete_move_is_also_known_from_the_lease_table(dynamodb: "DynamoDBClient", config: KclConfig) -> None:
+    """A worker of KCL 3.4 that starts beside the moved fleet creates the old tables anew, and empty."""
+    ApplicationTables(config, dynamodb).create(SystemClock(), "w")
+    row = {"leaseKey": {"S": "TableMigration3.5"}, "tm": {"S": "TABLE_MIGRATION_STATUS_COMPLETE"}}
+    dynamodb.put_item(TableName=config.lease_table_name, Item=row)
+    assert ApplicationTables(config, dynamodb).layout() == "single"
+
+
+def test_during_a_move_workers_are_seen_in_whichever_table_they_report_to(
+    dynamodb: "DynamoDBClient", config: KclConfig
+) -> None:
+    ApplicationTables(config, dynamodb).create(SystemClock(), "w")
+    set_table_migration(dynamodb, config, "DEPLOYED")
+    early = WorkerMetricsTable(dynamodb, TableLocation(config.lease_table_name, "leaseKey", "WORKER_METRIC_STATS"))
+    late = WorkerMetricsTable(dynamodb, TableLocation(config.worker_metrics_table_name, "wid"))
+    early.write(WorkerMetrics(worker_id="moved", last_update=1))
+    early.write(WorkerMetrics(worker_id="moved and back", last_update=1))
+    late.write(WorkerMetrics(worker_id="moved and back", last_update=2))
+    both = ApplicationTables(config, dynamodb).worker_metrics
+    found = both.scan()
+    assert [(row.worker_id, row.last_update) for row in found.workers] == [("moved", 1), ("moved and back", 2)]
+    assert all(both.delete(row) for row in found.workers)
+    assert [row.last_update for row in both.scan().workers] == [1]
+    both.write(WorkerMetrics(worker_id="ours", last_update=3))
+    assert "ours" in [row.worker_id for row in late.scan().workers]
+
+
 def test_settings_choose_the_layout_of_new_applications_only(dynamodb: "DynamoDBClient", config: KclConfig) -> None:
     single = config.model_copy(update={"metadata_tables": "single"})
     assert ApplicationTables(single, dynamodb).create(SystemClock(), "w") == (config.lease_table_name,)
@@ -94,7 +139,7 @@ def test_settings_choose_the_layout_of_new_applications_only(dynamodb: "DynamoDB
 def test_a_fleet_of_kcl_2x_is_left_alone(dynamodb: "DynamoDBClient", config: KclConfig) -> None:
     make(dynamodb, config.coordinator_state_table_name, "key")
     row = {"key": {"S": "Migration3.0"}, "cv": {"S": "CLIENT_VERSION_UPGRADE_FROM_2X"}}
-    dynamodb.put_item(TableName=config.coordinator_state_table_name, Item=row)  # type: ignore[arg-type]
+    dynamodb.put_item(TableName=config.coordinator_state_table_name, Item=row)
     with pytest.raises(ConfigurationError, match="UPGRADE_FROM_2X"):
         ApplicationTables(config, dynamodb).create(SystemClock(), "w")
 

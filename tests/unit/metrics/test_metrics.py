@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -92,6 +92,39 @@ def test_a_row_that_was_updated_meanwhile_is_not_deleted(table: WorkerMetricsTab
     assert len(table.scan().workers) == 1
 
 
+@pytest.mark.parametrize(
+    ("stored", "usable"),
+    [
+        ({}, True),
+        ({"sts": {}, "opr": {}}, True),
+        ({"sts": {"C": []}}, False),
+        ({"sts": {"C": [5, 5]}, "opr": {"C": [80, 10]}, "lut": None}, False),
+        ({"opr": {"C": [80, 10]}}, False),
+        ({"sts": {"C": [5, 5]}, "opr": {"M": [80, 10]}}, False),
+        ({"sts": {"C": [5, 5]}, "opr": {"C": []}}, False),
+        ({"sts": {}, "opr": {"C": [80, 10]}}, True),
+        ({"sts": {"C": [5, 5]}, "opr": {"C": [0, 10]}}, False),
+        ({"sts": {"C": [5, 5]}, "opr": {"C": [80, 10]}}, True),
+    ],
+)
+def test_stored_rows_are_usable_as_in_kcl(
+    table: WorkerMetricsTable,
+    dynamodb: "DynamoDBClient",
+    location: TableLocation,
+    stored: dict[str, dict[str, list[int]] | None],
+    usable: bool,
+) -> None:
+    """KCL's own cases; a row is of no use if it cannot be read or is not valid."""
+    item: dict[str, Any] = {"wid": {"S": "w"}} if "lut" in stored else {"wid": {"S": "w"}, "lut": {"N": "1"}}
+    for name, listed in stored.items():
+        if listed is not None:
+            item[name] = {"M": {each: {"L": [{"N": str(n)} for n in numbers]} for each, numbers in listed.items()}}
+    dynamodb.put_item(TableName=location.table_name, Item=item)
+    found = table.scan()
+    assert len(found.workers) + len(found.broken) == 1
+    assert any(why_invalid(row) is None for row in found.workers) is usable
+
+
 @pytest.mark.parametrize(("age", "silent"), [(0, False), (60, False), (60.001, True), (86_400, True), (-5, False)])
 def test_a_worker_is_gone_after_two_missed_reports(age: float, silent: bool) -> None:
     row = WorkerMetrics(worker_id="w", last_update=1000)
@@ -132,8 +165,46 @@ def test_the_average_stays_within_what_was_measured(values: list[float], alpha: 
         assert average == 0
 
 
-def test_the_average_weighs_the_newest_value_by_alpha() -> None:
-    assert moving_average([10, NO_VALUE, 20, 40], 0.5) == 27.5
+@pytest.mark.parametrize(
+    ("alpha", "values", "expected"),
+    [
+        (0.5, [10], 10),
+        (0.5, [10, 20], 15),
+        (0.5, [10, 20, 30], 22.5),
+        (0.2, [10, 20], 12),
+        (0.2, [10, 20, 30], 15.6),
+        (0.5, [], 0),
+        (0.5, [NO_VALUE, 50, NO_VALUE, 70], 60),
+        (0.5, [NO_VALUE, NO_VALUE], 0),
+        (0.5, [10, NO_VALUE, 20, 40], 27.5),
+    ],
+)
+def test_the_average_weighs_the_newest_value_by_alpha(alpha: float, values: list[float], expected: float) -> None:
+    assert moving_average(values, alpha) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "age", "whole_kib"),
+    [(5, 1_048_576, 0.001, 85), (1, 1_048_576, 0.001, 17), (1000, 1_073_741_824, 0.001, 17_476_266), (1, 1, 60.01, 0)],
+)
+def test_the_first_rate_is_what_came_within_the_period(count: int, size: int, age: float, whole_kib: int) -> None:
+    clock = VirtualClock()
+    meter = ThroughputMeter(clock, period_seconds=60.0)
+    for _ in range(count):
+        meter.add("lease", size)
+    clock.advance(age)
+    rate = meter.rate("lease")
+    assert rate is not None
+    assert int(rate) == whole_kib
+
+
+def test_the_rate_of_a_lease_that_stands_still_reaches_zero_without_error() -> None:
+    clock = VirtualClock()
+    meter = ThroughputMeter(clock, period_seconds=1.0)
+    meter.add("lease", 1)
+    assert meter.rate("lease")
+    clock.advance(2.0)
+    assert [meter.rate("lease") for _ in range(2000)][-1] == 0.0
 
 
 def test_throughput_is_averaged_over_periods_and_decays() -> None:
