@@ -94,18 +94,17 @@ def test_a_wait_for_the_lock_ends_when_the_process_is_to_end(lock: LockTable) ->
     assert (outcome, done) == (NotLeading("other"), [])
 
 
-def test_two_duties_that_start_together_run_one_after_the_other(lock: LockTable) -> None:
-    """The later one waits; whoever held the lock gives it up at once."""
-    inside: list[str] = []
+def test_a_duty_beside_another_is_refused_and_possible_right_after_it(lock: LockTable) -> None:
+    done: list[str] = []
 
-    def duty() -> bool:
-        outcome = run_as_leader(election(lock, "later"), CLOCK, lambda: inside.append("later"))
-        inside.append("first")
-        return isinstance(outcome, NotLeading) and outcome.leader == "first"
+    def duty() -> object:
+        outcome = run_as_leader(election(lock, "later"), CLOCK, lambda: done.append("later"))
+        done.append("first")
+        return outcome
 
-    assert run_as_leader(election(lock, "first"), CLOCK, duty) is True
-    run_as_leader(election(lock, "later"), CLOCK, lambda: inside.append("later"))
-    assert inside == ["first", "later"]
+    assert run_as_leader(election(lock, "first"), CLOCK, duty) == NotLeading("first")
+    run_as_leader(election(lock, "later"), CLOCK, lambda: done.append("later"))
+    assert done == ["first", "later"]
 
 
 def test_without_a_table_for_the_lock_nothing_is_done(dynamodb: "DynamoDBClient", application_name: str) -> None:

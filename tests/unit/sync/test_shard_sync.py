@@ -97,3 +97,50 @@ def test_a_finished_lease_goes_once_its_children_are_being_read_and_is_never_cre
     assert cleanup.run_once().deleted == ("shardId-000000000000",)
     assert duty.run_once().created == ()
     assert {lease.lease_key for lease in leases.scan().leases} == {"shardId-000000000001", "shardId-000000000002"}
+
+
+def merge(stream: KinesisStream, first: str, second: str) -> None:
+    stream.client.merge_shards(StreamName=stream.name, ShardToMerge=first, AdjacentShardToMerge=second)
+    stream.client.get_waiter("stream_exists").wait(StreamName=stream.name)
+
+
+def test_a_family_of_shards_is_leased_from_its_roots_down_and_each_shard_once(
+    aws: AwsConfig, leases: LeaseTable, kinesis_stream: KinesisStream
+) -> None:
+    """One shard split, its halves merged, the whole split again, read and cleaned up generation by generation."""
+    numbers = {number: f"shardId-{number:012d}" for number in range(6)}
+    split(kinesis_stream, numbers[0])
+    merge(kinesis_stream, numbers[1], numbers[2])
+    split(kinesis_stream, numbers[3])
+    duty = sync(aws, leases, kinesis_stream, TRIM_HORIZON)
+    cleanup = CleanUpLeases(KinesisHttp(aws), leases, StreamAddress(kinesis_stream.name))
+    created = list(duty.run_once().created)
+    for generation in ([0], [1, 2], [3]):
+        for number in generation:
+            checkpoint(leases, numbers[number], ExtendedSequenceNumber.SHARD_END)
+        created += duty.run_once().created
+        created += duty.run_once().created
+        row = leases.get(numbers[max(generation) + 1])
+        assert row is not None
+        assert row.parent_shard_ids == {numbers[number] for number in generation}
+        assert row.checkpoint == ExtendedSequenceNumber.TRIM_HORIZON
+        cleanup.run_once()
+    assert created == sorted(numbers.values())
+    checkpoint(leases, numbers[4], ExtendedSequenceNumber("5"))
+    checkpoint(leases, numbers[5], ExtendedSequenceNumber("5"))
+    while cleanup.run_once().deleted:
+        assert duty.run_once().created == ()
+    assert {lease.lease_key for lease in leases.scan().leases} == {numbers[4], numbers[5]}
+
+
+def test_from_latest_the_past_of_a_split_stream_is_never_leased(
+    aws: AwsConfig, leases: LeaseTable, kinesis_stream: KinesisStream
+) -> None:
+    split(kinesis_stream, "shardId-000000000000")
+    duty = sync(aws, leases, kinesis_stream, InitialPosition(position="LATEST"))
+    duty.run_once()
+    split(kinesis_stream, "shardId-000000000001", 2**126)
+    report = duty.run_once()
+    assert report.created == ("shardId-000000000003", "shardId-000000000004")
+    assert {leases.get(key).checkpoint for key in report.created} == {ExtendedSequenceNumber.TRIM_HORIZON}  # type: ignore[union-attr]
+    assert leases.get("shardId-000000000000") is None
