@@ -75,6 +75,8 @@ class StreamWorker:
                 what became of the last batch.
         """
         self._tables.create(self._clock, self.worker_id, stop)
+        if stop.is_set():
+            return WorkerReport(self.worker_id, 0, 0, ())
         batch = self._micro_batch(spark)
         metrics = ReportWorkerMetrics(self._tables.worker_metrics, self._clock, self.worker_id)
         self._renewal.recover()
@@ -120,7 +122,8 @@ class StreamWorker:
         """Give the leases up, so that others are given them at once; return their keys."""
         released = []
         for lease in self._held.all():
-            if not isinstance(self._tables.leases.evict(lease), Refused):
+            # A finished lease needs no owner any more, only lease cleanup.
+            if not lease.is_finished and not isinstance(self._tables.leases.evict(lease), Refused):
                 released.append(lease.lease_key)
             self._held.drop(lease.lease_key)
         return tuple(released)
