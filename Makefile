@@ -26,9 +26,9 @@ check-python:
 		echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) --version 2>&1)."; \
 		echo "Install one and name it: make PYTHON=python3.12 ..."; exit 1; }
 
-check-java:
+check-java: ## Say whether the Java that Spark needs is there, and if not what to install
 	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
-	version=$$("$$java" -version 2>&1 | awk -F'"' '/version/ { split($$2, part, "."); print part[1]; exit }'); \
+	version=$$("$$java" -version 2>&1 | awk -F'"' '/version/ { split($$2, part, "."); print part[1] == 1 ? part[2] : part[1]; exit }'); \
 	case "$$version" in \
 	'' | *[!0-9]*) echo "Spark needs Java $(MINIMUM_JAVA) or newer, and '$$java' does not run."; \
 		echo "Debian, Ubuntu: apt install openjdk-$(MINIMUM_JAVA)-jre-headless; macOS: brew install openjdk@$(MINIMUM_JAVA)"; \
@@ -76,4 +76,4 @@ format: setup ## Sort imports and format
 	$(BIN)/ruff format .
 
 clean: ## Remove the environment and all state
-	rm -rf $(VENV) .demo .dagster .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist *.egg-info
+	rm -rf $(VENV) node_modules spark-warehouse .demo .dagster .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache build dist *.egg-info

@@ -1,8 +1,10 @@
 """What import-linter, mypy and ruff cannot see: sizes, and what an import really loads."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +13,11 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PRODUCT = sorted(path for package in ("kcl_core", "kcl_dagster") for path in (ROOT / package).rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
 LONGEST_FILE = 400
 LONGEST_FUNCTION = 50
+MOST_PARAMETERS = 8
 HEAVY = ("boto3", "botocore", "pyspark", "dagster", "moto", "pyarrow", "deltalake", "pandas")
 
 
@@ -33,6 +38,14 @@ def test_files_and_functions_have_one_subject(path: Path) -> None:
     for function in functions_of(path):
         length = (function.end_lineno or function.lineno) - function.lineno + 1
         assert length <= LONGEST_FUNCTION, f"{function.name} has {length} lines"
+        if function.name == "__init__":
+            taken = len([*function.args.args, *function.args.kwonlyargs]) - 1
+            assert taken <= MOST_PARAMETERS, f"a constructor in line {function.lineno} takes {taken} parameters"
+
+
+@pytest.mark.parametrize("path", PRODUCT, ids=name_of)
+def test_every_module_says_what_it_is(path: Path) -> None:
+    assert ast.get_docstring(ast.parse(path.read_text()))
 
 
 @pytest.mark.parametrize("path", PRODUCT, ids=name_of)
@@ -76,6 +89,35 @@ def test_the_library_loads_neither_spark_nor_dagster() -> None:
         if path.is_relative_to(ROOT / "kcl_core") and path.name not in ("__init__.py", "__main__.py")
     ]
     assert loaded_by(", ".join(modules)).isdisjoint({"pyspark", "dagster", "deltalake"})
+
+
+@pytest.mark.parametrize("package", ["kcl_core", "kcl_dagster"])
+def test_at_run_time_too_no_layer_loads_one_above_it(package: str) -> None:
+    """Layer by layer from the bottom, in one interpreter; import-linter does not see what is imported by name."""
+    (layers,) = (c["layers"] for c in CONTRACTS if c.get("containers") == [package])
+    groups = [[name.strip() for name in layer.split("|")] for layer in reversed(layers)]
+    script = (
+        "import importlib, pkgutil, sys\n"
+        f"groups = {groups!r}\n"
+        "for height, names in enumerate(groups):\n"
+        "    for name in names:\n"
+        f"        module = importlib.import_module(f'{package}.{{name}}')\n"
+        "        for found in pkgutil.walk_packages(getattr(module, '__path__', []), module.__name__ + '.'):\n"
+        "            if not found.name.endswith('__main__'):\n"
+        "                importlib.import_module(found.name)\n"
+        "    for above in sum(groups[height + 1:], []):\n"
+        f"        if f'{package}.{{above}}' in sys.modules:\n"
+        "            sys.exit(f'{names} loads {above}')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_what_the_documents_link_to_exists(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)", document.read_text())
+    missing = [link for link in links if "://" not in link and not (document.parent / link).exists()]
+    assert not missing
 
 
 def test_both_packages_are_typed() -> None:

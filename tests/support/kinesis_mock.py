@@ -34,7 +34,10 @@ def why_absent() -> str | None:
         return "Node.js and npm are not installed"
     if not (FOLDER / "kinesis-local" / "main.js").is_file():
         command = ["npm", "install", "--no-save", "--no-package-lock", "--silent", f"kinesis-local@{VERSION}"]
-        ended = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, timeout=180, check=False)
+        try:
+            ended = subprocess.run(command, cwd=FOLDER.parent, capture_output=True, timeout=180, check=False)
+        except subprocess.TimeoutExpired:
+            return "npm could not install kinesis-local in three minutes"
         if ended.returncode != 0:
             return f"npm could not install kinesis-local: {ended.stderr.decode()[-200:]}"
     return None
