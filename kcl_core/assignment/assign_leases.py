@@ -1,12 +1,13 @@
 """AssignLeases: looks at leases and workers, plans who should have what, and writes it."""
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kcl_core.assignment.fleet import ActiveWorker, Bystander, Fleet, LeaseView, Utilisation
 from kcl_core.assignment.handoff import observe_handoffs
 from kcl_core.assignment.lease_count import plan_by_lease_count
+from kcl_core.assignment.liveness import SeenReport, observe_reports
 from kcl_core.assignment.observations import Observations
 from kcl_core.assignment.plan import AssignmentPlan, Move
 from kcl_core.assignment.variance import plan_by_variance
@@ -15,7 +16,7 @@ from kcl_core.config import KclConfig, WorkerUtilizationAwareAssignmentConfig
 from kcl_core.leases.expiry import expired, observe
 from kcl_core.leases.table import LeaseTable, Refused
 from kcl_core.metrics.model import WorkerMetrics, is_failing, is_silent, moving_average, why_invalid
-from kcl_core.metrics.table import WorkerMetricsTable
+from kcl_core.metrics.table import WorkerMetricsScan, WorkerMetricsTable
 
 _log = logging.getLogger(__name__)
 
@@ -89,12 +90,11 @@ class AssignLeases:
         failover = management.failover_time.total_seconds()
         allowed = self._config.handoff.timeout.total_seconds() + failover
         handoffs = observe_handoffs(leases, seen.handoffs, now, allowed)
+        patience = max(failover, (management.discovery_interval + management.renewal_interval).total_seconds())
+        reports = observe_reports(metrics.workers, leases, sightings, seen.reports, now=now, patience_seconds=patience)
         silent = expired(sightings, now, failover)
         gone = frozenset(ended)
-        reporting = [row for row in metrics.workers if row.worker_id not in gone]
-        workers, bystanders = judge_workers(reporting, self._clock.wall().timestamp(), config)
-        bystanders += tuple(Bystander(row.worker_id, "has ended") for row in metrics.workers if row.worker_id in gone)
-        bystanders += tuple(Bystander(row.key, f"its row cannot be read: {row.reason}") for row in metrics.broken)
+        workers, bystanders = self._judge(metrics, reports, gone)
         views = tuple(
             LeaseView(
                 lease,
@@ -107,7 +107,7 @@ class AssignLeases:
         fleet = Fleet(workers, views, bystanders, now, gone)
         oldest = self._clock.wall() - config.stale_worker_metrics_entry_cleanup_duration
         stale = tuple(row for row in metrics.workers if row.last_update < oldest.timestamp())
-        return FleetLook(fleet, self._plan(fleet, balance=balance), Observations(sightings, handoffs), stale)
+        return FleetLook(fleet, self._plan(fleet, balance=balance), Observations(sightings, handoffs, reports), stale)
 
     def apply(self, look: FleetLook) -> AssignmentReport:
         """Write the plan, each move only if the lease is still as it was seen; delete stale rows of workers.
@@ -137,6 +137,19 @@ class AssignLeases:
         report = self.apply(look)
         self._turn += 1
         return report
+
+    def _judge(
+        self, metrics: WorkerMetricsScan, reports: Mapping[str, SeenReport], gone: frozenset[str]
+    ) -> tuple[tuple[ActiveWorker, ...], tuple[Bystander, ...]]:
+        out = {
+            row.worker_id: "has let its leases expire" for row in metrics.workers if reports[row.worker_id].is_fallen
+        }
+        out |= {row.worker_id: "has ended" for row in metrics.workers if row.worker_id in gone}
+        rows = [row for row in metrics.workers if row.worker_id not in out]
+        workers, bystanders = judge_workers(rows, self._clock.wall().timestamp(), self._config.assignment)
+        bystanders += tuple(Bystander(worker_id, reason) for worker_id, reason in out.items())
+        bystanders += tuple(Bystander(row.key, f"its row cannot be read: {row.reason}") for row in metrics.broken)
+        return workers, bystanders
 
     def _plan(self, fleet: Fleet, *, balance: bool) -> AssignmentPlan:
         most = self._config.leases.max_leases_for_worker

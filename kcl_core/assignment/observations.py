@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from kcl_core.assignment.handoff import Handoff
+from kcl_core.assignment.liveness import SeenReport
 from kcl_core.leases.expiry import Sighting
 from kcl_core.leases.identity import boot_id
 
@@ -15,26 +16,31 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """Since when each counter stands still, and until when each handoff may take.
+    """Since when each counter stands still, until when each handoff may take, and when each worker was heard of.
 
     Attributes:
         sightings: by lease key.
         handoffs: by lease key.
+        reports: by worker id.
     """
 
     sightings: Mapping[str, Sighting] = field(default_factory=dict)
     handoffs: Mapping[str, Handoff] = field(default_factory=dict)
+    reports: Mapping[str, SeenReport] = field(default_factory=dict)
 
 
 class _Stored(msgspec.Struct):
     boot: str
     sightings: dict[str, Sighting]
     handoffs: dict[str, Handoff]
+    reports: dict[str, SeenReport] = {}
 
 
 def dump(seen: Observations) -> str:
     """Return the observations as JSON. Their times must be those of a `HostClock`."""
-    return msgspec.json.encode(_Stored(boot_id(), dict(seen.sightings), dict(seen.handoffs))).decode()
+    return msgspec.json.encode(
+        _Stored(boot_id(), dict(seen.sightings), dict(seen.handoffs), dict(seen.reports))
+    ).decode()
 
 
 def load(text: str) -> Observations:
@@ -51,4 +57,4 @@ def load(text: str) -> Observations:
         return Observations()
     if stored.boot != boot_id():
         return Observations()
-    return Observations(stored.sightings, stored.handoffs)
+    return Observations(stored.sightings, stored.handoffs, stored.reports)

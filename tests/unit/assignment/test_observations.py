@@ -7,17 +7,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kcl_core.assignment.handoff import Handoff
+from kcl_core.assignment.liveness import SeenReport
 from kcl_core.assignment.observations import Observations, dump, load
 from kcl_core.leases.expiry import Sighting
 from kcl_core.leases.identity import boot_id, new_worker_id
 
 SIGHTINGS = st.builds(Sighting, st.integers(0, 2**62), st.floats(0, 1e9))
 HANDOFFS = st.builds(Handoff, st.text(), st.none() | st.text(), st.floats(0, 1e9))
+REPORTS = st.builds(SeenReport, st.integers(0, 2**40), st.floats(0, 1e9), st.booleans())
 
 
-@given(st.dictionaries(st.text(), SIGHTINGS), st.dictionaries(st.text(), HANDOFFS))
-def test_what_is_dumped_is_loaded(sightings: dict[str, Sighting], handoffs: dict[str, Handoff]) -> None:
-    assert load(dump(Observations(sightings, handoffs))) == Observations(sightings, handoffs)
+@given(
+    st.builds(
+        Observations,
+        st.dictionaries(st.text(), SIGHTINGS),
+        st.dictionaries(st.text(), HANDOFFS),
+        st.dictionaries(st.text(), REPORTS),
+    )
+)
+def test_what_is_dumped_is_loaded(seen: Observations) -> None:
+    assert load(dump(seen)) == seen
+
+
+def test_observations_without_reports_are_loaded() -> None:
+    """Stored by an earlier version."""
+    stored = json.loads(dump(Observations({"a": Sighting(1, 2.0)})))
+    del stored["reports"]
+    assert load(json.dumps(stored)) == Observations({"a": Sighting(1, 2.0)})
 
 
 def test_observations_of_another_boot_are_dropped() -> None:
