@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from kcl_core.testing.server import EmbeddedAws
 
 
+# The contracts' assertions then say what they compared, as those of test modules do.
+pytest.register_assert_rewrite("kcl_core.testing.contracts")
+
+
 class KinesisStream(NamedTuple):
     """A fresh stream with one shard, ACTIVE, and a boto3 client for it."""
 
