@@ -244,12 +244,19 @@ class KinesisContract:
         stream.split(stream.low, 1000)
         assert set(stream.shards(ShardFilter("AT_TRIM_HORIZON"))) == {stream.low, stream.high}
 
-    def test_listings_come_in_pages_that_keep_the_question(self, stream: ContractStream) -> None:
-        """The token stands alone: a stream's name beside it is refused."""
+    def test_listings_come_in_pages_whose_token_stands_alone(self, stream: ContractStream) -> None:
+        """A stream's name beside it is refused."""
+        first = stream.client.list_shards(StreamName=stream.name, MaxResults=1)
+        with pytest.raises(ClientError):
+            stream.client.list_shards(StreamName=stream.name, NextToken=first["NextToken"])
+        second = stream.client.list_shards(NextToken=first["NextToken"], MaxResults=1)
+        assert [shard["ShardId"] for page in (first, second) for shard in page["Shards"]] == [stream.low, stream.high]
+        assert "NextToken" not in second
+
+    def test_a_filter_holds_on_every_page_of_a_listing(self, stream: ContractStream) -> None:
+        """Inferred: AWS does not say so, but KCL sends the filter with the first page only."""
         stream.split(stream.high, MAX_HASH_KEY - 1000)
         page = stream.client.list_shards(StreamName=stream.name, MaxResults=1, ShardFilter={"Type": "AT_LATEST"})
-        with pytest.raises(ClientError):
-            stream.client.list_shards(StreamName=stream.name, NextToken=page["NextToken"])
         listed = [shard["ShardId"] for shard in page["Shards"]]
         while "NextToken" in page:
             page = stream.client.list_shards(NextToken=page["NextToken"], MaxResults=1)

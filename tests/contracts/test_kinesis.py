@@ -23,6 +23,10 @@ class TestKinesisMock(KinesisContract):
     def test_a_listing_at_the_trim_horizon_has_only_what_was_there_then(self, stream: ContractStream) -> None:
         super().test_a_listing_at_the_trim_horizon_has_only_what_was_there_then(stream)
 
+    @pytest.mark.xfail(reason="kinesis-mock filters the first page only", strict=True)
+    def test_a_filter_holds_on_every_page_of_a_listing(self, stream: ContractStream) -> None:
+        super().test_a_filter_holds_on_every_page_of_a_listing(stream)
+
     @pytest.mark.xfail(reason="kinesis-mock answers with status 500", strict=True)
     def test_an_iterator_that_nobody_gave_is_refused(self, stream: ContractStream) -> None:
         super().test_an_iterator_that_nobody_gave_is_refused(stream)
