@@ -10,6 +10,8 @@ from pydantic import Field
 from kcl_core.assignment.assign_leases import AssignmentReport
 from kcl_core.assignment.observations import load
 from kcl_core.coordinator.duties import NotLeading, run_as_leader
+from kcl_core.election import evidence
+from kcl_core.election.lock import LockSighting
 from kcl_dagster.names import ROLE_TAG
 from kcl_dagster.resources import KclApplication
 from kcl_dagster.workers import ended_workers
@@ -53,6 +55,7 @@ class RebalanceConfig(dg.Config):
     observations: str = Field(
         default="", description="since when each lease counter stands still, as the sensor saw it"
     )
+    leader: str = Field(default="", description="since when the leader's lock stands still, as the sensor saw it")
     balance: bool = Field(default=True, description="whether to even out load, beside placing leases without an owner")
 
 
@@ -65,7 +68,7 @@ def assign_leases(context: dg.OpExecutionContext, application: KclApplication, c
     def duty() -> AssignmentReport:
         return assignment.apply(assignment.look(seen, balance=config.balance, ended=ended))
 
-    report = _as_leader(context, application, duty)
+    report = _as_leader(context, application, duty, evidence.load(config.leader))
     if report is None:
         return
     for move in report.moved:
@@ -74,10 +77,15 @@ def assign_leases(context: dg.OpExecutionContext, application: KclApplication, c
 
 
 def _as_leader(
-    context: dg.OpExecutionContext, application: KclApplication, duty: Callable[[], Report]
+    context: dg.OpExecutionContext,
+    application: KclApplication,
+    duty: Callable[[], Report],
+    seen: LockSighting | None = None,
 ) -> Report | None:
     """Run ``duty`` under the leader's lock; None, and a clear line in the log, if somebody else leads."""
-    outcome = run_as_leader(application.election(_candidate(context)), application.clock(), duty, patience=PATIENCE)
+    outcome = run_as_leader(
+        application.election(_candidate(context), seen), application.clock(), duty, patience=PATIENCE
+    )
     if isinstance(outcome, NotLeading):
         context.log.info("nothing done: %s leads and sees to this", outcome.leader or "nobody")
         _put_metadata(context, {"leader": outcome.leader or "nobody"})

@@ -13,6 +13,7 @@ from kcl_core.config import KclConfig
 from kcl_core.coordinator.cleanup import CleanUpLeases
 from kcl_core.coordinator.tables import ApplicationTables
 from kcl_core.election.leader import LeaderElection
+from kcl_core.election.lock import LockSighting
 from kcl_core.leases.identity import new_version
 from kcl_core.streams.api import StreamAddress
 from kcl_core.streams.signed_http import KinesisHttp
@@ -100,7 +101,7 @@ class KclApplication(dg.ConfigurableResource):  # type: ignore[type-arg]
         tables = self.tables()
         return AssignLeases(tables.leases, tables.worker_metrics, self.clock(), self.config())
 
-    def election(self, worker_id: str) -> LeaderElection:
+    def election(self, worker_id: str, seen: LockSighting | None = None) -> LeaderElection:
         """Return a candidate for the leader's lock, for one short run.
 
         The lock that it takes expires soon: a run that was killed must not keep the next ones out for
@@ -112,6 +113,7 @@ class KclApplication(dg.ConfigurableResource):  # type: ignore[type-arg]
             new_version,
             worker_id=worker_id,
             lease_duration=DUTY_LOCK_SECONDS,
+            seen=seen,
         )
 
     def record_table(self) -> RecordTable:

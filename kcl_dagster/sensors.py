@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 
 from kcl_core.assignment.observations import dump, load
+from kcl_core.election import evidence
 from kcl_core.errors import KclError, TableMissingError
 from kcl_dagster.fleet import SlotRun, plan_fleet
 from kcl_dagster.jobs import rebalance_job, shard_sync_job
@@ -88,27 +89,29 @@ def look_for_missing_leases(context: dg.SensorEvaluationContext, application: Kc
 def look_for_moves(context: dg.SensorEvaluationContext, application: KclApplication) -> dg.SensorResult:
     """Request `rebalance` when its plan is not empty.
 
-    The cursor carries since when each lease counter stands still, so that a restarted daemon does
-    not start waiting anew.
+    The cursor carries since when each lease counter, and the leader's lock, stand still: a restarted daemon does not
+    start waiting anew, and a run need not wait out the lock of a leader that has died.
     """
     if _is_under_way(context, rebalance_job.name):
         return dg.SensorResult(skip_reason="a rebalance run is under way", cursor=context.cursor)
-    cursor: dict[str, Any] = json.loads(context.cursor) if context.cursor else {"turn": 0, "seen": ""}
+    cursor: dict[str, Any] = json.loads(context.cursor) if context.cursor else {"turn": 0, "seen": "", "leader": ""}
     balance = cursor["turn"] % application.config().assignment.variance_balancing_frequency == 0
     try:
         ended = ended_workers(context.instance)
         look = application.assign_leases().look(load(cursor["seen"]), balance=balance, ended=ended)
+        leader = evidence.dump(application.election("sensor", evidence.load(cursor["leader"])).watch())
     except TableMissingError as error:
         return dg.SensorResult(skip_reason=f"table {error.table} does not exist yet", cursor=context.cursor)
     except KclError as error:
         return _skip_or_raise(error, cursor=context.cursor)
     seen = dump(look.seen)
-    remembered = json.dumps({"turn": cursor["turn"] + 1, "seen": seen})
+    remembered = json.dumps({"turn": cursor["turn"] + 1, "seen": seen, "leader": leader})
     if not look.plan.moves:
         workers, leases = len(look.fleet.workers), len(look.fleet.leases)
         return dg.SensorResult(skip_reason=f"nothing to move: {leases} leases, {workers} workers", cursor=remembered)
     first = look.plan.moves[0]
-    config = dg.RunConfig(ops={"assign_leases": {"config": {"observations": seen, "balance": balance}}})
+    values = {"observations": seen, "leader": leader, "balance": balance}
+    config = dg.RunConfig(ops={"assign_leases": {"config": values}})
     return dg.SensorResult(
         run_requests=[
             dg.RunRequest(
@@ -144,9 +147,11 @@ def look_for_closed_windows(
 ) -> dg.SensorResult:
     """Request a run of ``assets`` for each window that every shard has passed since the last look.
 
-    The cursor is the partition key of the newest closed window.
+    The cursor is the partition key of the newest closed window. Windows before the first partition are passed over:
+    Dagster refuses a request for a partition that it does not know, and all others of the tick with it.
     """
     grid = application.pipeline().grid
+    first = grid.window_at(application.pipeline().first_window)
     after = grid.window_of_key(context.cursor) if context.cursor else None
     try:
         look = application.closed_windows().look(after, limit=MOST_WINDOWS_PER_TICK)
@@ -155,8 +160,10 @@ def look_for_closed_windows(
     except KclError as error:
         return _skip_or_raise(error, cursor=context.cursor)
     cursor = look.last.partition_key if look.last else None
-    if not look.windows:
-        return dg.SensorResult(skip_reason=look.reason, cursor=cursor)
+    windows = [closed for closed in look.windows if closed.window >= first]
+    if not windows:
+        passed = f"; what they hold is from before first_window, {first.partition_key}" if look.windows else ""
+        return dg.SensorResult(skip_reason=f"{look.reason}{passed}", cursor=cursor)
     raw = raw_table_key(application.config().stream_name)
     return dg.SensorResult(
         run_requests=[
@@ -166,7 +173,7 @@ def look_for_closed_windows(
                 asset_selection=list(assets),
                 tags={REASON_TAG: f"every shard has passed the end of window {closed.window.partition_key}"},
             )
-            for closed in look.windows
+            for closed in windows
         ],
         asset_events=[
             dg.AssetObservation(
@@ -178,7 +185,7 @@ def look_for_closed_windows(
                     "kcl/table version": look.version,
                 },
             )
-            for closed in look.windows
+            for closed in windows
         ],
         cursor=cursor,
     )

@@ -1,8 +1,8 @@
 """The leader's lock and the decision whether it may be taken. Pure; the item itself is in `lock_table`."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +32,6 @@ class LockSighting:
 
     lock: Lock
     since: float
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what `from_json` takes, for an observer that will be restarted on the same host."""
-        lock = self.lock
-        return {
-            "owner": lock.owner_name,
-            "version": lock.record_version_number,
-            "duration": lock.lease_duration,
-            "since": self.since,
-        }
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the sighting that `to_json` gave.
-
-        Raises:
-            KeyError: ``stored`` is something else.
-        """
-        lock = Lock(str(stored["owner"]), str(stored["version"]), float(stored["duration"]))
-        return cls(lock, float(stored["since"]))
 
 
 Step = Literal["create", "take released", "take expired", "heartbeat", "wait"]

@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from kcl_core.clock import SystemClock
 from kcl_core.dynamodb.location import TableLocation
 from kcl_core.dynamodb.schema import create_table
+from kcl_core.election.evidence import dump, load
 from kcl_core.election.leader import LeaderElection
 from kcl_core.election.lock import Lock, LockSighting, next_step, see
 from kcl_core.election.lock_table import LockTable
 from kcl_core.errors import EndpointUnavailableError, TableSchemaError
+from kcl_core.leases.identity import boot_id
 from kcl_core.runtime import StopSignal
 from kcl_core.simulation.clock import VirtualClock
 from kcl_core.testing.server import EmbeddedAws
@@ -196,7 +198,7 @@ def test_evidence_carries_the_wait_over_to_the_next_process(lock_table: LockTabl
     evidence = first_look.watch()
     assert evidence is not None
     clock.advance(DURATION + 0.1)
-    carried = LockSighting.from_json(evidence.to_json())
+    carried = load(dump(evidence))
     assert candidate(lock_table, clock, "heir", seen=carried).run_once().leads(clock.monotonic())
 
 
@@ -308,3 +310,15 @@ class _MemoryTable(LockTable):
         if self.loses_answers:
             raise EndpointUnavailableError(service="DynamoDB", operation="PutItem", cause="the answer was lost")
         return allowed
+
+
+@given(st.none() | st.builds(LockSighting, LOCKS, TIMES))
+def test_evidence_survives_a_process_but_not_a_boot(seen: LockSighting | None) -> None:
+    text = dump(seen)
+    assert load(text) == seen
+    assert load(text.replace(boot_id(), "another boot")) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"boot": "x"}'])
+def test_a_foreign_text_is_no_evidence(text: str) -> None:
+    assert load(text) is None

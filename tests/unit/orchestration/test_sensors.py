@@ -7,6 +7,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from kcl_core.election import evidence
+from kcl_core.election.lock import Lock
 from kcl_core.metrics.model import WorkerMetrics
 from kcl_core.testing.fixtures import KinesisStream
 from kcl_core.testing.server import EmbeddedAws
@@ -93,6 +95,24 @@ def test_a_rebalance_is_asked_for_when_a_lease_should_move_and_the_cursor_rememb
     cursor = json.loads(result.cursor or "")
     assert cursor["turn"] == 2
     assert "shardId-000000000000" in cursor["seen"]
+    assert cursor["leader"] == ""
+
+
+def test_the_cursor_remembers_whose_lock_stands_still_and_the_run_is_told(
+    instance: dg.DagsterInstance, application: KclApplication
+) -> None:
+    application.tables().create(application.clock(), "test")
+    application.sync_shards().run_once()
+    now = int(application.clock().wall().timestamp())
+    application.tables().worker_metrics.write(WorkerMetrics(worker_id="w", last_update=now))
+    application.tables().lock.create(Lock("dead java worker", "version", 120.0))
+    first, _, _ = evaluate(look_for_moves, instance, application)
+    _, (request,), _ = evaluate(look_for_moves, instance, application, cursor=first.cursor)
+    told = request.run_config["ops"]["assign_leases"]["config"]["leader"]
+    seen = [evidence.load(text) for text in (json.loads(first.cursor or "")["leader"], told)]
+    assert seen[0] is not None
+    assert seen[0].lock.owner_name == "dead java worker"
+    assert seen[0] == seen[1]
 
 
 def test_each_empty_place_gets_one_run(instance: dg.DagsterInstance, application: KclApplication) -> None:
