@@ -33,8 +33,11 @@ def stream_spec(settings: Settings) -> dg.AssetSpec:
         group_name=GROUP,
         kinds={"kinesis"},
         description=f"Kinesis data stream `{name}`.",
-        metadata={"dagster/uri": settings.kcl.stream_arn or f"kinesis://{name}"},
-        tags={"kcl/application": settings.kcl.application_name},
+        # Not a tag: those end at 63 characters, names of applications at 240.
+        metadata={
+            "dagster/uri": settings.kcl.stream_arn or f"kinesis://{name}",
+            "kcl/application": settings.kcl.application_name,
+        },
     )
 
 
@@ -58,6 +61,6 @@ def raw_table_spec(settings: Settings) -> dg.AssetSpec:
             "dagster/storage_kind": "deltalake",
             "dagster/column_schema": RAW_COLUMNS,
             "kcl/window minutes": pipeline.window_minutes,
+            "kcl/application": settings.kcl.application_name,
         },
-        tags={"kcl/application": settings.kcl.application_name},
     )

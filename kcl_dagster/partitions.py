@@ -4,7 +4,7 @@ from datetime import datetime
 
 import dagster as dg
 
-from kcl_dagster.spark.windows import PARTITION_KEY_FORMAT
+from kcl_dagster.spark.windows import PARTITION_KEY_FORMAT, WindowGrid
 
 MINUTES_PER_HOUR = 60
 MINUTES_PER_DAY = 24 * MINUTES_PER_HOUR
@@ -15,10 +15,11 @@ def window_partitions(window_minutes: int, first_window: datetime) -> dg.TimeWin
 
     Args:
         window_minutes: length of a window; divides a day, as `WindowGrid` demands.
-        first_window: aware start of the earliest window.
+        first_window: aware moment in the earliest window.
     """
     return dg.TimeWindowPartitionsDefinition(
-        start=first_window,
+        # Dagster drops the offset of a time that is not UTC, and begins with the first whole window behind it.
+        start=WindowGrid(window_minutes).window_at(first_window).start,
         cron_schedule=window_cron(window_minutes),
         timezone="UTC",
         fmt=PARTITION_KEY_FORMAT,

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import PositiveInt, ValidationError
+from pydantic import PositiveInt, ValidationError, field_validator
 
 from kcl_core.config import KclConfig, Section, load_config
 from kcl_core.errors import ConfigurationError
@@ -19,7 +19,9 @@ class PipelineConfig(SparkPathConfig):
     """What `kcl_dagster` adds to the settings of `kcl_core`."""
 
     first_window: datetime = datetime(2026, 1, 1, tzinfo=UTC)
-    """Aware start of the earliest window that Dagster shows. Not before the table's first record is best."""
+    """Start of the earliest window that Dagster shows and runs what is downstream for; UTC unless it says otherwise.
+
+    Not long before the table's first record is best: Dagster lists every window since."""
 
     workers: PositiveInt = 2
     """Worker runs that the fleet sensor keeps alive."""
@@ -35,6 +37,11 @@ class PipelineConfig(SparkPathConfig):
 
     safety_net_cron: str = "*/10 * * * *"
     """When shard sync and rebalance run even though no sensor asked for them."""
+
+    @field_validator("first_window")
+    @classmethod
+    def _in_utc(cls, moment: datetime) -> datetime:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 class Settings(Section):
