@@ -39,10 +39,11 @@ class Story:
             if before is None:
                 parents = f", continues {', '.join(sorted(lease.parent_shard_ids))}" if lease.parent_shard_ids else ""
                 lines.append(f"lease of {key} created{parents}")
-                before = lease
-            if lease.actual_owner not in (before.actual_owner, None):
-                lines.append(f"lease of {key}: {before.actual_owner or 'nobody'} -> {lease.actual_owner}")
-            if lease.is_finished and not before.is_finished:
+            # Between two looks a lease may be created, given away and finished.
+            owner = before.actual_owner if before else None
+            if lease.actual_owner not in (owner, None):
+                lines.append(f"lease of {key}: {owner or 'nobody'} -> {lease.actual_owner}")
+            if lease.is_finished and not (before and before.is_finished):
                 lines.append(f"{key} is read to its end")
         lines += [f"lease of {key} deleted" for key in self._leases if key not in now]
         self._leases = now
